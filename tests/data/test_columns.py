@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hadamrnn.data.columns import CLOCK_STAMPS, MOST_NUMBERED, decide, row_groups, row_labels
+from hadamrnn.data.columns import CLOCK_STAMPS, decide, row_groups, row_labels
+from hadamrnn.data.labels import MOST_NUMBERED
 from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.tables import EXACT, Recording, file_remarks, folder_labels, listed
 from hadamrnn.errors import InputError
@@ -88,6 +89,8 @@ def test_many_different_numbers_are_values_and_no_classes() -> None:
     assert decided(numbered(MOST_NUMBERED + 1, "c"))[0].label == "label"
     with pytest.raises(InputError, match="--target label"):
         decided(numbered(MOST_NUMBERED + 1))
+    with pytest.raises(InputError, match="--target label"):  # every row has a label of its own
+        decided(table(label=np.arange(ROWS) / 7))
 
 
 def test_files_are_groups_if_every_class_is_in_three_of_them() -> None:

@@ -94,7 +94,7 @@ def test_a_copy_of_a_recording_never_crosses_parts(group: str, tmp_path: Path) -
     splits = load_task("recordings", path=tmp_path, columns=("value",), group=group, window=5)
 
     assert_disjoint(rows_of(splits))
-    assert "6.csv, rows 0 to 60, left out: a copy of earlier rows" in "\n".join(splits.assumptions)
+    assert "6.csv, rows 0 to 60, left out: a copy of rows in another file" in "\n".join(splits.assumptions)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -148,10 +148,47 @@ def test_groups_that_were_asked_for_are_kept_and_what_a_part_lacks_is_said(tmp_p
 
     kept = load_task("recordings", **given, group="file")
     assert_disjoint([{row // 1000 for row in part} for part in rows_of(kept)])
-    lacking = [name for name in ("validation", "test") if f"{name} has none of 'c'" in kept.note]
-    assert lacking and f"note: Every part needs a window of every class, {lacking[0]}" in "\n".join(
-        kept.assumptions
-    )
+    lacking = [name for name in ("validation", "test") if f"{name} has no window of 'c'" in kept.note]
+    assert lacking and f"note: {lacking[0]} has no window of 'c'" in "\n".join(kept.assumptions)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_held_out_file_of_the_folder_itself_is_held_out(copied: bool, tmp_path: Path) -> None:
+    """The file may also lie there under another name."""
+    for number, label in enumerate("aaaabbbb"):
+        write(tmp_path / label / "deeper" / f"{number}.csv", ["x"] * 60, 1000 * number)
+    given: dict[str, Any] = {"path": tmp_path, "label": "folder", "window": 10, "columns": ("value",)}
+    if copied:
+        write(tmp_path / "a" / "copy.csv", ["x"] * 60, 1000)
+    same = tmp_path / "a" / "deeper" / "1.csv"
+    splits = load_task("recordings", **given, test=same)
+
+    assert splits.class_names == ("a", "b") and classes_of(splits) == [{0, 1}, {0, 1}, {0}]
+    origins = [{row // 1000 for row in part} for part in rows_of(splits)]
+    assert origins[2] == {1} and 1 not in origins[0] | origins[1] and len(origins[0]) > 2
+    said = "\n".join(splits.assumptions)
+    assert "note: test has no window of 'b'" in said
+    assert copied == ("copy.csv, rows 0 to 60, left out: a copy of rows in another file" in said)
+    again = load_task("recordings", None, splits.preparation, test=same, **{**given, **splits.options})
+    assert again.preparation == splits.preparation and rows_of(again) == rows_of(splits)
+    with pytest.raises(InputError, match="Training needs recordings of its own"):
+        load_task("recordings", **given, test=tmp_path)
+    with pytest.raises(InputError, match=r"must be different files, got 1\.csv in both"):
+        load_task("recordings", **given, validation=same, test=same)
+
+
+def test_a_group_of_held_out_files_does_not_train(tmp_path: Path) -> None:
+    for number in range(12):
+        write(tmp_path / f"{'ab'[number % 2]}_load{number // 2 % 3}.{number}.csv", ["x"] * 60, 1000 * number)
+    held = tmp_path / "a_load0.0.csv"
+    given: dict[str, Any] = {"path": tmp_path, "label": "file", "window": 10, "columns": ("value",)}
+    splits = load_task("recordings", **given, group=r"load(\d)", test=held)
+
+    files = [{row // 1000 for row in part} for part in rows_of(splits)]
+    assert files[2] == {0} and not {each // 2 % 3 for each in files[0] | files[1]} & {0}
+    assert r"note: load(\d) 0 left out of training: in --validation or --test" in splits.assumptions
+    with pytest.raises(InputError, match="training has no window of 'a', 'b'"):
+        load_task("recordings", **given, group=r"(load)", test=held)
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,7 @@ def test_whole_numbers_are_classes_in_their_order(tmp_path: Path) -> None:
 GOOD = log()
 FRACTIONS = {**GOOD, "label": [0.5 * (step // 60) for step in range(240)]}
 HOLE = {**GOOD, "label": [*GOOD["label"][:9], "", *GOOD["label"][10:]]}
+NAMED_NONE = {**GOOD, "label": [*GOOD["label"][:9], "none", *GOOD["label"][10:]]}
 WORD = {**GOOD, "value": [*GOOD["value"][:9], "n.a.", *GOOD["value"][10:]]}
 BRIEF = {
     **GOOD,
@@ -203,6 +204,7 @@ BARE: Cells = {"1": [2, 3], "4": [5, 6]}
         (GOOD, {"group": "house"}, "has no column 'house'"),
         (without(GOOD, "label"), {}, "need labels: name a column with --label .time, value, person in"),
         (HOLE, {}, "every row needs a value of 'label', got none in row 10 below the header. Fill it in"),
+        (NAMED_NONE, {}, "got 'none', which means none, in row 10 below .* Rename the class"),
         (
             WORD,
             {},
@@ -225,10 +227,10 @@ BARE: Cells = {"1": [2, 3], "4": [5, 6]}
         (
             GOOD,
             {"window": 30, "group": "time"},
-            "validation has none of 'sit' with --window 30. Choose a shorter",
+            "validation has no window of 'sit', 'walk' with --window 30. Choose a shorter",
         ),
         (GOOD, {"window": 10, "group": "person"}, "a group each, got 1 in all"),
-        (BRIEF, {"window": 10, "group": "person"}, "the whole has none of 'z' with --window 10. Choose"),
+        (BRIEF, {"window": 10, "group": "person"}, "training has no window of 'z' with --window 10. Choose"),
         (GOOD, {"columns": ["value", "label"]}, "a channel or the label or the group, got 'label'"),
         (GOOD, {"window": 0}, r"window must lie in 1\.\."),
         (BARE, {}, "must name the columns, got values: 1, 4. Add a header line"),

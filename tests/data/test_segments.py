@@ -139,19 +139,33 @@ def test_stored_ranges_give_the_parts_back(seed: int) -> None:
 
 def test_the_table_counts_files_windows_and_classes() -> None:
     parts = [[segment(10), segment(5, "b", file=1), segment(10, file=2)], [segment(4)], []]
-    lines = [line.split() for line in part_table(parts, window=5, hop=2)]
+    lines = [line.split() for line in part_table(parts, ["b", "a", "c"], window=5, hop=2)]
 
-    assert lines[1] == ["training", "3", "7", "a", "6,", "b", "1"]
+    assert lines[1] == ["training", "3", "7", "b", "1,", "a", "6,", "c", "0"]
     assert lines[2][:3] == ["validation", "0", "0"] and lines[3][:3] == ["test", "0", "0"]
 
 
 def test_copies_in_later_files_are_left_out_if_they_hold_a_window() -> None:
     one, again = segment(6), segment(6)._replace(file=1)
-    kept, left_out = without_copies([one, again, one._replace(start=6), again._replace(label="b")], window=6)
+    several = [one, again, one._replace(start=6), again._replace(label="b")]
+    kept, left_out = without_copies(several, window=6, origins=[0, 0])
     assert [(each.file, each.label) for each in kept] == [(0, "a"), (0, "a"), (1, "b")]
     assert [each.file for each in left_out] == [1]
-    kept, left_out = without_copies([one, again], window=7)
+    kept, left_out = without_copies([one, again], window=7, origins=[0, 0])
     assert len(kept) == 2 and not left_out
+
+
+def test_of_copies_the_held_out_one_stays() -> None:
+    copies = [segment(6)._replace(file=file) for file in range(5)]
+    kept, left_out = without_copies(copies, window=6, origins=[0, 0, 1, 2, 2])
+    assert [each.file for each in kept] == [3] and [each.file for each in left_out] == [0, 1, 2, 4]
+
+
+def test_every_class_that_a_part_lacks_is_named() -> None:
+    with pytest.raises(Lacking, match="test has no window of 'b', 'd' with --window 5"):
+        lacking([segment(8), segment(4, "b"), segment(9, "c")], "test", "abcd", window=5)
+    with pytest.raises(Lacking, match="test has no window with --window 9"):
+        lacking([segment(8, "")], "test", [""], window=9)
 
 
 def test_a_window_as_long_as_a_segment_gives_its_class_a_window() -> None:

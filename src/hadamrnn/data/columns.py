@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hadamrnn.data.labels import MOST_NUMBERED
 from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.signals import common_rate, decide_features
-from hadamrnn.data.tables import SAMPLE_ROWS, Recording, listed
+from hadamrnn.data.tables import SAMPLE_ROWS, Recording, as_number, listed
 from hadamrnn.errors import InputError, short
 
 LABELS = ("label", "labels", "activity", "class")
@@ -25,7 +26,6 @@ MARKS = (*LABELS, *GROUPS, "target", "anomaly", "changepoint")  # as channels th
 CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
 CLOCK_STAMPS = 16  # a column that never falls and has at least this many values is a clock
 LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
-MOST_NUMBERED = 30  # limit on classes with numeric names
 OF_FILE = ("file", "folder")  # sources of a label or a group other than columns
 
 
@@ -137,9 +137,9 @@ def row_labels(table: Recording, source: str | None) -> NDArray[np.object_]:
 
 
 def _check_few_numbers(labels: NDArray[np.object_], name: str) -> None:
-    """Refuse a column of many different whole numbers: values, hardly classes."""
+    """Refuse a column of many different numbers: values, hardly classes."""
     found = pd.unique(labels)
-    if len(found) > MOST_NUMBERED and all(re.fullmatch(r"[+-]?\d+", text) for text in found):
+    if len(found) > MOST_NUMBERED and all(np.isfinite(as_number(text)) for text in found):
         raise InputError(
             f"Labels are classes, and column {short(name)} has {len(found)} different numbers. To predict "
             f"values: --target {name}. If they are classes, write them as text, as in c12."

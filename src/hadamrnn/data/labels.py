@@ -15,6 +15,7 @@ from torch import Tensor
 from hadamrnn.errors import InputError, printable, short
 
 MAX_LABEL = 200  # limit in characters
+MOST_NUMBERED = 30  # limit on classes with numeric names: more numbers are hardly classes
 
 
 def canonical_label(value: Any) -> str:

@@ -11,7 +11,8 @@
 Any other array is refused. So is an `x` whose axes are ambiguous, unless `layout` names them.
 
 The type of `y` decides, not its values: 0.0 and 1.0 are a regression. Integer labels must be
-0 ... k - 1, each present; strings are numbered in sorted order and kept as class names ("3.0" is "3").
+0 ... k - 1, each present, k at most 30; strings are numbered in sorted order and kept as class names
+("3.0" is "3").
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.labels import canonical_label, class_names, class_numbers
+from hadamrnn.data.labels import MOST_NUMBERED, canonical_label, class_names, class_numbers
 from hadamrnn.data.options import NO_FILES, HeldOutFiles
+from hadamrnn.data.repeats import overlapping_samples
 from hadamrnn.data.samples import array_table, check_training, digests, divide_arrays, merge_copies
 from hadamrnn.data.scaling import standardised, with_standard_targets
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
@@ -80,12 +82,13 @@ def load_npz(
     strata = y.numpy() if names else np.zeros(len(x), np.int64)
     grouped = check_groups(arrays, path)
     if preparation is not None:
-        parts = [torch.tensor(rows, dtype=torch.int64) for rows in preparation.members]
+        parts, remarks = [torch.tensor(rows, dtype=torch.int64) for rows in preparation.members], []
     else:
         copies = digests(x.numpy())
         groups = merge_copies(arrays[grouped], copies) if grouped else copies
         parts = divide_arrays(strata, groups, origin, held_out, seed, bool(grouped))
         check_training(parts, strata, names)
+        remarks = [] if grouped else _overlap(x, parts)
     splits = standardised(
         "npz",
         [Split(x[rows], y[rows], None if lengths is None else lengths[rows]) for rows in parts],
@@ -100,7 +103,18 @@ def load_npz(
     )
     if not names:
         splits = with_standard_targets(splits, preparation)
-    return replace(splits, assumptions=tuple(array_table(splits, arrays.get(grouped))))
+    return replace(splits, assumptions=(*array_table(splits, arrays.get(grouped)), *remarks))
+
+
+def _overlap(x: Tensor, parts: Sequence[Tensor]) -> list[str]:
+    """Return a note if most test samples share steps with training samples, as windows of one series do."""
+    count, samples = overlapping_samples(x[parts[2]].numpy(), x[parts[0]].numpy()), len(parts[2])
+    if 2 * count < samples or not count:
+        return []
+    return [
+        f"note: {count} of {samples} test samples share steps with training, as windows that overlap do. "
+        "Save the recording of each in an array groups, or train on the recordings with --window"
+    ]
 
 
 def join_arrays(
@@ -305,13 +319,18 @@ def check_targets(
 
 
 def _check_labels(labels: NDArray[np.int64], path: str | Path) -> int:
-    """Return k if the labels are 0 ... k - 1, each present."""
+    """Return k if the labels are 0 ... k - 1, each present, and few enough to be classes."""
     found = np.unique(labels)
     missing = np.flatnonzero(found != np.arange(len(found)))
     if len(missing):
         raise InputError(
             f"Integer labels must be 0 ... k - 1, each present, got {found[missing[0]]} for "
             f"{missing[0]} in {path}. numpy.unique(y, return_inverse=True)[1] renumbers them."
+        )
+    if len(found) > MOST_NUMBERED:
+        raise InputError(
+            f"Integer labels are classes, got {len(found)} different ones in {path}. To predict values, save "
+            "y.astype(float); if they are classes, save y.astype(str)."
         )
     return len(found)
 

@@ -9,6 +9,7 @@ Options that the caller leaves open are decided by `decide`, reported in `Splits
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -22,22 +23,20 @@ from numpy.typing import NDArray
 from hadamrnn.data.columns import GROUPS, LABELS, OF_FILE, decide, row_groups, row_labels
 from hadamrnn.data.labels import class_names
 from hadamrnn.data.options import NO_FILES, HeldOutFiles, RecordingOptions
-from hadamrnn.data.samples import PARTS, cut_windows
+from hadamrnn.data.parts import Recorded, divide_recorded
+from hadamrnn.data.samples import cut_windows
 from hadamrnn.data.scaling import standardised, with_standard_targets
 from hadamrnn.data.segments import (
     Lacking,
     Segment,
-    divide,
-    lacking,
     part_table,
     row_ranges,
     select_rows,
     window_targets,
-    without_copies,
 )
 from hadamrnn.data.signals import adapt_recipe, pad_clip, segment_codes
 from hadamrnn.data.splits import Preparation, Split, Splits, file_fingerprint, joint_fingerprint
-from hadamrnn.data.tables import file_remarks, listed, read_tables
+from hadamrnn.data.tables import Recording, file_remarks, listed, read_tables
 from hadamrnn.data.tasks import PAPER_SENSORS, SMALL_STACK, Task
 from hadamrnn.errors import InputError
 from hadamrnn.settings import Seed
@@ -66,27 +65,6 @@ class RecordedWindows:
     starts: NDArray[np.int64]
     columns: tuple[str, ...]
     last: NDArray[np.float64] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Recorded:
-    """Recordings as segments, every option decided; `left_out` are the other columns, each with a reason.
-
-    `origins` has the number of the source of each path: 0, and those of `more` from 1 on.
-    """
-
-    paths: list[Path]
-    origins: list[int]
-    options: RecordingOptions
-    segments: list[Segment]
-    left_out: dict[str, str]
-    forms: list[str]
-
-    def place(self, segment: Segment) -> str:
-        """Return the location of a segment as text."""
-        return (
-            f"{self.paths[segment.file].name}, rows {segment.start} to {segment.start + len(segment.values)},"
-        )
 
 
 def read_recordings(source: str | Path | Any, *, labelled: bool = True, **options: Any) -> RecordedWindows:
@@ -178,7 +156,7 @@ def load_recordings(
         splits = with_standard_targets(splits, preparation)
     lines = [
         *_assumptions(recorded, reading, names),
-        *part_table(parts, *recorded.options.window_and_hop),
+        *part_table(parts, names, *recorded.options.window_and_hop),
         *map("note: {}".format, remarks),
     ]
     return replace(splits, assumptions=tuple(lines))
@@ -202,6 +180,7 @@ def read_segments(
     """Read recordings from `source` and `more`, fill in unset options and divide rows into segments."""
     texts = {name for name in (given.label, given.group) if name is not None}
     read = [read_tables(each, texts.union(LABELS, GROUPS), given.resample) for each in (source, *more)]
+    read = read if len(read) == 1 else _each_in_one_part(read, source)
     tables = list(chain.from_iterable(read))
     origins = [origin for origin, found in enumerate(read) for _ in found]
     if group_is_optional and given.group not in (*tables[0].names, "time", *OF_FILE):
@@ -238,7 +217,7 @@ def part_segments(
     instead, and read again: a segment then ends with its label alone.
     """
     try:
-        return recorded, *_parts(recorded, held_out, seed, strict=reading.group in (None, "time"))
+        return recorded, *divide_recorded(recorded, held_out, seed, strict=reading.group in (None, "time"))
     except Lacking as reason:
         if reading.group is not None or recorded.options.group == "time":
             raise
@@ -247,32 +226,24 @@ def part_segments(
             f"--group {recorded.options.group} insists on it"
         )
     recorded = read_segments(path, replace(reading, group="time"), more=held_out.paths)
-    parts, remarks = _parts(recorded, held_out, seed, strict=True)
+    parts, remarks = divide_recorded(recorded, held_out, seed, strict=True)
     return recorded, parts, [remark, *remarks]
 
 
-def _parts(
-    recorded: Recorded, held_out: HeldOutFiles, seed: int, strict: bool
-) -> tuple[list[list[Segment]], list[str]]:
-    """Return the segments of the three parts; with `strict`, refuse a random part that lacks a class."""
-    (window, hop), names = recorded.options.window_and_hop, {each.label for each in recorded.segments}
-    segments, copies = without_copies(recorded.segments, window)
-    remarks = [f"{recorded.place(copy)} left out: a copy of earlier rows" for copy in copies[:3]]
-    remarks += [f"and {len(copies) - 3} more copies"] if len(copies) > 3 else []
-    origin = recorded.origins
-    own = [[each for each in segments if origin[each.file] == number] for number in range(max(origin) + 1)]
-    parts = divide(own[0], str(recorded.options.group), seed, window, hop, held_out.shares)
-    for number, part in enumerate(held_out.parts, 1):
-        parts[part] = own[number]
-    lacking(parts[0], "training", names, window)
-    for part in (1, 2):
-        try:
-            lacking(parts[part], PARTS[part], names, window)
-        except Lacking as reason:
-            if strict and part not in held_out.parts:
-                raise
-            remarks.append(str(reason))
-    return parts, remarks
+def _each_in_one_part(read: list[list[Recording]], source: str | Path) -> list[list[Recording]]:
+    """Return the recordings of each source; a held-out file that is also in the first source leaves it."""
+    paths = [table.path.resolve() for tables in read[1:] for table in tables]
+    for path, times in Counter(paths).items():
+        if times > 1:
+            raise InputError(f"--validation and --test must be different files, got {path.name} in both.")
+    own = {table.path.resolve(): table for table in read[0]}
+    held = [[own.pop(table.path.resolve(), table) for table in tables] for tables in read[1:]]
+    if not own:
+        raise InputError(
+            f"Training needs recordings of its own, {source} has none besides those of --validation and "
+            "--test. Name others."
+        )
+    return [list(own.values()), *held]
 
 
 def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.samples import PARTS, digests, group_parts, merge_copies
 from hadamrnn.data.tables import listed
-from hadamrnn.errors import InputError, short
+from hadamrnn.errors import InputError
 
 Shares = tuple[float, float]  # for validation and test; 0 for a part with files of its own
 
@@ -63,7 +63,7 @@ def divide(
         Lacking: there are fewer groups than parts, or a part has no window of some class.
     """
     long = [segment for segment in segments if len(segment.values) >= window]
-    lacking(long, "the whole", {segment.label for segment in segments}, window)
+    lacking(long, "The data", {segment.label for segment in segments}, window)
     if group == "time":
         return time_blocks(segments, window, shares)
     label = np.unique([segment.label for segment in long], return_inverse=True)[1]
@@ -78,29 +78,40 @@ def divide(
 
 
 def lacking(segments: Iterable[Segment], called: str, names: Iterable[str], window: int) -> None:
-    """Refuse a part without a window of some class."""
+    """Refuse a part without a window of some class; the message lists all classes that it lacks."""
     found = {each.label for each in segments if len(each.values) >= window}
-    for unseen in sorted(set(names) - found):
+    unseen = sorted(set(names) - found)
+    if unseen:
+        classes = f" of {listed(map(repr, unseen))}" if any(unseen) else ""
         raise Lacking(
-            f"Every part needs a window of every class, {called} has none of {short(unseen)} with "
-            f"--window {window}. Choose a shorter window, or record more."
+            f"{called} has no window{classes} with --window {window}. Choose a shorter one, or record more."
         )
 
 
-def without_copies(segments: Sequence[Segment], window: int) -> tuple[list[Segment], list[Segment]]:
-    """Return the segments to keep, and those left out because they repeat a segment in an earlier file.
+def without_copies(
+    segments: Sequence[Segment], window: int, origins: Sequence[int]
+) -> tuple[list[Segment], list[Segment]]:
+    """Return the segments to keep, and those left out because they repeat a segment in another file.
+
+    `origins` has the number of the source of each file. Of copies, that of the last source stays, which is
+    a held-out part, and there that of the first file.
 
     >>> one = Segment(np.arange(4.0)[:, None], "up", "a", 0, 0)
-    >>> kept, left_out = without_copies([one, one._replace(file=1)], window=2)
-    >>> len(kept), [each.file for each in left_out]
-    (1, [1])
+    >>> kept, left_out = without_copies([one, one._replace(file=1)], window=2, origins=[0, 0])
+    >>> [each.file for each in kept], [each.file for each in left_out]
+    ([0], [1])
     """
+    keys = [
+        (segment.label, digest)
+        for segment, digest in zip(segments, digests(each.values for each in segments), strict=True)
+    ]
+    first: dict[tuple[str, str], int] = {}
+    for segment, key in sorted(zip(segments, keys, strict=True), key=lambda pair: -origins[pair[0].file]):
+        first.setdefault(key, segment.file)
     kept: list[Segment] = []
     left_out: list[Segment] = []
-    first: dict[tuple[str, str], int] = {}
-    for segment, digest in zip(segments, digests(each.values for each in segments), strict=True):
-        file = first.setdefault((segment.label, digest), segment.file)
-        is_copy = len(segment.values) >= window and file != segment.file
+    for segment, key in zip(segments, keys, strict=True):
+        is_copy = len(segment.values) >= window and first[key] != segment.file
         (left_out if is_copy else kept).append(segment)
     return kept, left_out
 
@@ -142,15 +153,15 @@ def _three_blocks(pieces: Sequence[Segment], shares: Shares) -> list[list[Segmen
     return blocks
 
 
-def part_table(parts: Sequence[Sequence[Segment]], window: int, hop: int) -> list[str]:
-    """Return a table of the files, windows and classes of each part."""
-    lines = [f"  {'':<12}{'files':>6} {'windows':>8}  of each class"]
+def part_table(parts: Sequence[Sequence[Segment]], names: Sequence[str], window: int, hop: int) -> list[str]:
+    """Return a table of the files and windows of each part, and of the windows of each class `names`."""
+    lines = [f"  {'':<12}{'files':>6} {'windows':>8}  {'of each class' if names else ''}".rstrip()]
     for called, part in zip(PARTS, parts, strict=True):
         classes: Counter[str] = Counter()
         for segment in part:
             classes[segment.label] += segment.windows(window, hop)
         files = {segment.file for segment in part if segment.windows(window, hop)}
-        counts = listed(f"{name} {count:,}" for name, count in sorted(classes.items()) if name)
+        counts = listed(f"{name} {classes[name]:,}" for name in names)
         lines.append(f"  {called:<12}{len(files):>6} {classes.total():>8,}  {counts}".rstrip())
     return lines
 

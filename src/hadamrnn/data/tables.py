@@ -112,9 +112,13 @@ class Recording:
         missing = [number for number, text in enumerate(texts) if text.lower() in MISSING]
         unknown = np.isin(codes, [-1, *missing])
         for row in np.flatnonzero(unknown)[:1]:
+            word = "" if codes[row] < 0 else texts[codes[row]]
+            got, advice = (
+                (f"{word!r}, which means none,", "Rename the class") if word else ("none", "Fill it in")
+            )
             raise InputError(
-                f"{self.path}: every row needs a value of {short(name)}, got none in row {row + 1} below the "
-                "header. Fill it in, or leave the row out of the file."
+                f"{self.path}: every row needs a value of {short(name)}, got {got} in row {row + 1} below "
+                f"the header. {advice}, or leave the row out of the file."
             )
         for text in texts:
             check_label(text, self.path)
