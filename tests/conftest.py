@@ -32,7 +32,7 @@ Command = Callable[..., Answer]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run `hadamrnn ARGUMENTS` and return its status and what it printed."""
+    """Run `hadamrnn ARGUMENTS` and return its status and output."""
 
     def run(*arguments: object) -> Answer:
         capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Random networks of the whole family, small, and inputs for them: what engines and exports must agree on."""
+"""Small random networks of the whole family with inputs, on which engines and exports must agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIES = 1000
 
 
 def family_network(rng: np.random.Generator, **fixed: Any) -> Network:
-    """Return a network with every choice drawn, but for the fields that `fixed` names."""
+    """Return a network with every choice drawn, except the fields in `fixed`."""
 
     def choose(*choices: Any) -> Any:
         return choices[rng.integers(len(choices))]
@@ -71,7 +71,7 @@ def family_model(rng: np.random.Generator, *, extreme: bool = False, **fixed: An
         try:
             model = draw_integers(network, rng, draw=ends if extreme else None, input_bits=bits)
             return replace(model, output_bias_shift=int(rng.integers(0, 6)), metadata={"task": "random"})
-        except InputError as refusal:  # it has no provable form: draw another
+        except InputError as refusal:  # no provable form: draw again
             error = refusal
     raise error
 
@@ -88,11 +88,11 @@ def family_codes(rng: np.random.Generator, model: IntegerModel, batch: int, time
 
 
 def noisy(steps: int) -> NDArray[np.int16]:
-    """Return one endless stream's beginning for `leaky_model`, `(1, steps, 2)`."""
+    """Return the beginning of an endless stream for `leaky_model`, `(1, steps, 2)`."""
     return np.random.default_rng(0).integers(-180, 181, (1, steps, 2), dtype=np.int16)
 
 
 def leaky_model() -> IntegerModel:
-    """Return a network that forgets, and whose states stay within their bits for ever on `noisy` inputs."""
+    """Return a leaking network whose states never saturate on `noisy` inputs."""
     network = Network(2, 32, 3, num_blocks=4, leak=(1, 2, 3), activation_bits=12, input_bias=False)
     return draw_model(network)

@@ -1,4 +1,4 @@
-"""Integer models from a flat list of fields, those of the network among them."""
+"""Integer models from a flat list of fields, including those of the network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hadamrnn.network import Network
 
 
 def integer_model(**fields: Any) -> IntegerModel:
-    """Return the model; what its arrays say of the network (biases, words) need not be said."""
+    """Return the model; fields that follow from its arrays (biases, vocabulary) may be left out."""
     block_size = fields.pop("block_size", fields["hidden_size"])
     if fields["hidden_size"] % block_size:
         raise InputError(f"block_size must divide hidden_size, got {block_size}.")

@@ -1,7 +1,7 @@
 """An integer network in plain Python integers: loops over steps and units that share nothing with an engine.
 
-Tests hold every engine and every export against it. `PlainIntegers.largest` is the largest magnitude of
-any number so far that is said to fit 32 bits.
+Tests compare every engine and every export with it. `PlainIntegers.largest` is the largest magnitude so far
+among the numbers that must fit 32 bits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def saturated(value: int, bits: int) -> int:
 
 
 class PlainLayer:
-    """One layer: its weights as lists, its state, and the codes that wait for the layer above."""
+    """One layer: its weights as lists, its state, and the codes summed for the next layer."""
 
     def __init__(self, layer: IntegerLayer) -> None:
         self.layer = layer
@@ -146,7 +146,7 @@ class PlainIntegers:
         self.most = list(h) if self.most is None else [max(a, b) for a, b in zip(self.most, h, strict=True)]
 
     def features(self) -> list[int]:
-        """Return the codes that V sees."""
+        """Return the input codes of V."""
         model, top = self.model, self.layers[-1]
         last = [max(h, 0) for h in top.h]
         if model.feature_multiplier is None or model.feature_shift is None or model.feature_bits is None:
@@ -177,7 +177,7 @@ class PlainIntegers:
 
 
 def run_plainly(model: IntegerModel, codes: Any, length: int | None = None) -> tuple[Any, PlainIntegers]:
-    """Return the logits of one row, those of every step with `every_output`, and what ran it."""
+    """Return the logits of one row, or of every step with `every_output`, and the network that ran it."""
     plain = PlainIntegers(model)
     nothing = PlainIntegers(model).logits()
     every = []
@@ -192,6 +192,6 @@ def run_plainly(model: IntegerModel, codes: Any, length: int | None = None) -> t
 
 
 def calibrated_codes(raw: Iterable[int], zero: Iterable[int], gain: Iterable[int]) -> list[int]:
-    """Return what a device makes of the raw codes of one step: (raw - zero) * gain / 2^14."""
+    """Return the calibrated raw codes of one step: (raw - zero) * gain / 2^14."""
     channels = zip(raw, zero, gain, strict=True)
     return [saturated(round_shift((int(r) - int(z)) * int(g), 14), 32) for r, z, g in channels]

@@ -1,4 +1,4 @@
-"""Reservoirs drawn at random, and their arithmetic once more, spelled out number by number."""
+"""Random reservoirs, and a second implementation of their arithmetic in plain Python numbers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def draw_codes(rng: np.random.Generator, network: Reservoir, n: int) -> tuple[ND
 
 
 def draw_reservoir(rng: np.random.Generator, *, raw: bool = True, **given: Any) -> IntegerReservoir:
-    """Return a whole network; with `raw` it encodes raw codes, compressed ones among them."""
+    """Return a complete network; with `raw` it encodes raw codes, some of them compressed."""
     network = draw_network(rng, **given)
     features = draw_features(rng, network)
     half = 1 << network.weight_bits - 1

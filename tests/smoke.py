@@ -17,7 +17,7 @@ from typing import Any
 
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
 LIBRARY_COMMANDS = ("train", "eval", "quantize", "export", "predict", "cost", "models", "doctor")
-FOREIGN_COMMANDS = ("reproduce", "report", "bench")  # of the packages beside the library
+FOREIGN_COMMANDS = ("reproduce", "report", "bench")  # of the packages besides the library
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
@@ -32,7 +32,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def hadamrnn(folder: Path, *words: str, **environment: str) -> str:
-    """Return what a command of the installed package prints; nothing beside the script is imported."""
+    """Return the output of a command of the installed package; nothing beside the script is imported."""
     return run(sys.executable, "-I", "-m", "hadamrnn", *words, cwd=folder, **environment)
 
 
@@ -55,7 +55,7 @@ def available_sets(folder: Path) -> list[str]:
 
 
 def smoke(folder: Path) -> dict[str, Any]:
-    """Return what the package reached in the empty `folder`; exit with the output of a command that fails."""
+    """Return the results of the package in the empty `folder`; exit with the output of a failed command."""
     facts = json.loads(hadamrnn(folder, "doctor", "--json"))
     commands = hadamrnn(folder, "--help")
     missing = [name for name in LIBRARY_COMMANDS if name not in commands]

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: orders, block structures and signs are drawn, not picked."""
+"""Hypothesis strategies for orders, block structures and signs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ powers_of_two = st.integers(1, 7).map(lambda exponent: 2**exponent)
 
 @dataclass(frozen=True)
 class Weight:
-    """The data of one W(u, v): signs, block size, and maybe column signs."""
+    """The data of one W(u, v): signs, block size, and optional column signs."""
 
     signs: Tensor
     block_size: int

@@ -1,4 +1,4 @@
-"""Who may import whom, read from the sources with `ast`."""
+"""The allowed imports between packages, read from the sources with `ast`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import hadamrnn
 
 SOURCE = Path(__file__).parents[1] / "src" / "hadamrnn"
 
-# Each room with the rooms it may look into; the common ones are everybody's.
+# Each package with the packages that it may import; all may import the common ones.
 COMMON = {
     *("architecture", "errors", "files", "front_end", "interrupts", "network", "packages", "settings"),
 }

@@ -1,4 +1,4 @@
-"""The demo: one chain from digits to C, whose table and page say what was run and what could not be."""
+"""The demo from digits to C: its table and page report what ran and what could not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README and the pages of docs/ show is so.
+"""The README and the pages of docs/ are true.
 
 Python and js blocks run and print the block below them; `$ hadamrnn` blocks print what they show; `sh`
 blocks run, `c` blocks are the files that these compile; the commands of all other blocks are ones that the
@@ -64,7 +64,7 @@ def test_the_python_and_the_sh_blocks_run_in_order_and_print_what_is_shown(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}  # a block may use what the ones above it made
+    names: dict[str, object] = {}  # a block may use the results of earlier blocks
     for block, below in pairwise([*blocks(document), Block("", "")]):
         shown = below.text if below.language == "" else ""
         if block.language == "python":

@@ -1,4 +1,4 @@
-"""The checks that every room uses: types count, and both ends of a range belong to it."""
+"""The shared checks of values: types matter, and both ends of a range belong to it."""
 
 from __future__ import annotations
 

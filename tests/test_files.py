@@ -96,7 +96,7 @@ def test_no_flipped_bit_of_a_model_loads_other_weights(tmp_path: Path) -> None:
             found = load_model(path).state_dict()
         except InputError as error:
             assert "\n" not in str(error)
-        else:  # blanks at the end of the header mean nothing
+        else:  # trailing blanks in the header have no meaning
             assert all(torch.equal(found[name], tensor) for name, tensor in kept.items())
 
 

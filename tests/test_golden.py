@@ -1,4 +1,4 @@
-"""Stored models and configurations give what they gave when they were written."""
+"""Stored models and configurations give the same results as when they were written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_stored_float_model_answers_as_it_did(name: str) -> None:
     with torch.no_grad():
         logits = model(torch.tensor(FIGURES[name]["x"]))
 
-    # Another processor sums in another order.
+    # Other processors sum in another order.
     torch.testing.assert_close(logits, torch.tensor(FIGURES[name]["logits"]), rtol=1e-5, atol=1e-6)
     if isinstance(model.network, Network):
         assert model.network.input_bias is (name != "unbiased")

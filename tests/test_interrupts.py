@@ -1,4 +1,4 @@
-"""Signals: exit status 130 or 143 and one line, whenever they come."""
+"""Signals: exit status 130 or 143 and one line at any time."""
 
 from __future__ import annotations
 

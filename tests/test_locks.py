@@ -1,4 +1,4 @@
-"""Claims: one holder at a time, whatever the timing; the dead are succeeded, the living are not."""
+"""Claims: one owner at a time, whatever the timing; only dead owners are replaced."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLAIMED = 'claim(Path(sys.argv[1]), "row")'
 
 @contextmanager
 def holder(code: str, folder: Path) -> Iterator[int]:
-    """Yield the number of a process that holds something in `folder`; kill it at the end."""
+    """Yield the number of a process that claims something in `folder`; kill it at the end."""
     process = subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None and process.stdout.readline() == b"held\n"
@@ -122,7 +122,7 @@ def test_the_owner_of_a_lost_claim_notices(tmp_path: Path, monkeypatch: pytest.M
 
 
 def take_turns(folder: Path, log: Path, turns: int) -> None:
-    """Claim one name until it was held `turns` times; inside the claim, write `+` then `-`."""
+    """Claim one name `turns` times; during each claim, write `+` then `-`."""
     while turns:
         with claim(folder, "row") as held:
             if held is not None:

@@ -1,4 +1,4 @@
-"""The wheel, built from the sdist, works in a clean environment without the repository."""
+"""The wheel built from the sdist works in a clean environment without the repository."""
 
 from __future__ import annotations
 

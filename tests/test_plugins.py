@@ -1,4 +1,4 @@
-"""Packages that extend this one by entry points: the documented example, and broken ones."""
+"""Packages that extend this one through entry points: the documented example, and broken ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROKEN_ENTRIES = {
 
 
 def install(folder: Path, name: str, code: str, groups: dict[str, dict[str, str]]) -> None:
-    """Write a module and what an installer would write beside it: the metadata of its package."""
+    """Write a module and, as an installer would, the metadata of its package."""
     (folder / f"{name}.py").write_text(code)
     metadata = folder / f"{name}-1.0.dist-info"
     metadata.mkdir()

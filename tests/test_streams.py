@@ -1,4 +1,4 @@
-"""Recordings as streams: events where something happened, and in C at the same samples."""
+"""Recordings as streams: events match incidents, and C raises them at the same samples."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.export.random_models import random_model
 
 
 def write_days(folder: Path, files: int, seed: int) -> Path:
-    """Write recordings of noise in which now and then a tone sounds, at ten rows a second."""
+    """Write recordings of noise with occasional tones, at ten rows per second."""
     rng = np.random.default_rng(seed)
     folder.mkdir()
     for number in range(files):
@@ -154,7 +154,7 @@ def test_people_of_one_file_are_streams_of_their_own(place: Path) -> None:
     for stream, half in zip(streams, halves.values(), strict=True):
         assert stream.labels.tolist() == [label for _, label in half]
         assert stream.values[:, 0].tolist() == [float(value) for value, _ in half]
-        assert stream.ends[0] == window - 1  # no window reads rows of somebody else
+        assert stream.ends[0] == window - 1  # no window reads another person's rows
 
 
 def test_recordings_have_the_rate_of_the_training(place: Path) -> None:
@@ -181,7 +181,7 @@ def test_windows_together_have_the_logits_of_a_sliding_window(window: int, hop: 
 
 
 def stream_of(labels: str, events: list[tuple[int, int]]) -> Stream:
-    """Return a stream with a label a row, and windows that end at some rows with a class of margin 10."""
+    """Return a stream with one label per row, and windows that end at some rows with a class of margin 10."""
     ends, classes = (np.array(each, np.int64) for each in zip(*events, strict=True))
     nothing = np.zeros((len(labels), 1), np.int64)
     names = np.array([{".": "quiet", "a": "a", "b": "b"}[label] for label in labels], object)

@@ -1,4 +1,4 @@
-"""The version is known wherever the package runs from."""
+"""The version is known wherever the package is installed."""
 
 from __future__ import annotations
 

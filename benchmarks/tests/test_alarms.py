@@ -1,4 +1,4 @@
-"""Decisions on recordings of others: C raises the events of Python, and the page says what was measured."""
+"""Decisions on other people's recordings: C raises Python's events, and the page reports them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROW = AlarmRow(
     detected=8,
     latency=1.5,
 )
-STEPS = 20_000  # of each stream that C is fed
+STEPS = 20_000  # of each stream, for the C
 
 
 @pytest.mark.slow

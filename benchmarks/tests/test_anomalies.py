@@ -78,7 +78,7 @@ def test_every_detector_tells_the_first_setting_of_its_grid(name: str) -> None:
     some, detector = recording(0), DETECTORS[name]
     found = detector.levels(some.values, next(detector.grid()), 0)
 
-    warmup = 8 if name == HADAMRNN else 0  # its first samples, in which it raises no alarm, set no threshold
+    warmup = 8 if name == HADAMRNN else 0  # warm-up samples do not affect the threshold
 
     assert found.every.shape == (800,) and np.isfinite(found.every).all()
     assert len(found.normal) == TRAIN_ROWS - warmup

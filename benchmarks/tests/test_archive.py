@@ -1,4 +1,4 @@
-"""The page on the UCR archive says what its rows hold."""
+"""The page on the UCR archive reports the figures of its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The classifier learns real series, and the command that says so works."""
+"""The classifier learns real series, and the command that measures it works."""
 
 from __future__ import annotations
 

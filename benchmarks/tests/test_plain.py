@@ -1,4 +1,4 @@
-"""The yardstick of the benchmarks computes what the model computes."""
+"""The plain loop of the benchmarks computes the same loss as the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The regressor beside simple features: what these are, and that the page says who is ahead."""
+"""The regressor beside simple features: their definition, and a page that says which is ahead."""
 
 from __future__ import annotations
 

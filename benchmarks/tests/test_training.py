@@ -1,4 +1,4 @@
-"""The benchmark of training: the command reports what it measured, and the loop's share is real."""
+"""The benchmark of training: the command reports its measurements, and the loop's share is measured."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_command_reports_a_ratio(
     assert row["shape"] == "mnist"
     assert row["ratio"] == pytest.approx(row["plain_ms"] / row["engine_ms"])
     assert row["gru_ms"] > 0 and row["rnn_ms"] > 0 and row["obvious_ms"] > 0
-    assert row["loop_share"] <= 1 and row["loop_ms"] > 0  # 1 where the clock is too coarse for the engine
+    assert row["loop_share"] <= 1 and row["loop_ms"] > 0  # 1 if the clock is too coarse for the engine
 
 
 @pytest.mark.slow

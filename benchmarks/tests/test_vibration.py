@@ -1,4 +1,4 @@
-"""Bearings at loads that training has not: the default recipe meets its figures, from WAV files on."""
+"""Bearings at loads absent from training: the default recipe reaches its figures, starting from WAV files."""
 
 from __future__ import annotations
 

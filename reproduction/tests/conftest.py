@@ -1,4 +1,4 @@
-"""What the tests of the paper's tables share: a small job, and a result."""
+"""Fixtures of the tests of the paper's tables: a small job, and a result."""
 
 from __future__ import annotations
 

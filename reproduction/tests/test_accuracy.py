@@ -47,20 +47,20 @@ def test_integers_lose_at_most_three_tenths_of_a_point_on_har2(
         for name, candidate in (("float", model), ("integer", network))
     }
     samples = sum(len(part) for part in parts)
-    assert right["float"] > 0.8 * samples  # it has learnt something that rounding could spoil
+    assert right["float"] > 0.8 * samples  # it has learnt enough for rounding to matter
     assert right["integer"] >= right["float"] - 0.003 * samples
 
 
-# Not held at 12 bits by blocks of 4 and 16 units, whose rounding errors add up, and by blocks of 64 only to
-# half a point: docs/how.md says what to do.
+# At 12 bits blocks of 4 and 16 units fail this, because their rounding errors add up, and blocks of 64 lose
+# up to half a point: docs/how.md has the remedy.
 SMALLEST_BLOCK = 64
 
-# Nor by a ReLU recurrence over 784 single pixels, which reads few digits as floats too.
+# A ReLU recurrence over 784 single pixels fails too; even in floats it recognises few digits.
 LOSES_MORE = {"smnist-512-4bit-relu": 0.015}
 
 
 def test_measured_networks_lose_at_most_three_tenths_of_a_point() -> None:
-    """Every network that `hadamrnn reproduce` measured on a test set, but for small blocks.
+    """Check every network that `hadamrnn reproduce` measured on a test set, except small blocks.
 
     The paper's own recipe may lose a tenth more: it learns b_i for padded text too, see docs/how.md.
     """
@@ -80,10 +80,10 @@ def test_measured_networks_lose_at_most_three_tenths_of_a_point() -> None:
 
 
 def test_the_measured_copy_task_keeps_its_cross_entropy() -> None:
-    """Every HadamRNN of it. At 12 bits blocks of 64 units and fewer lose more: docs/how.md.
+    """At 12 bits, blocks of 64 units and fewer lose more: docs/how.md.
 
-    Over five seeds the integers have up to five times the cross-entropy of the float network, where that is
-    small: states of 12 bits add an error of their own.
+    Over five seeds the integers have up to five times the cross-entropy of the float network if that is
+    small: rounding states to 12 bits adds a constant error.
     """
     checked = set()
     for result in read_results(RESULTS):

@@ -1,4 +1,4 @@
-"""Published beside measured: how they differ, and the command that repeats a run."""
+"""Published and measured figures: their difference, and the command that repeats a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PMNIST = TABLES["results"].rows[14]
 
 
 def test_the_printed_command_makes_the_configuration_that_was_run(result: Result) -> None:
-    """Also where the preset has changed since: what differs is set."""
+    """Even if the preset has changed since: the command sets what differs."""
     config = {**result.config, "epochs": None, "steps": 500, "evaluate_every": 100, "weight_average": 0.999}
     changed = replace(result, config=config, seed=3)
     (found,) = measurements(PMNIST, [changed])
@@ -52,7 +52,7 @@ def test_a_run_of_no_table_is_repeated_by_train(result: Result) -> None:
 @pytest.mark.parametrize(
     ("task", "overrides"),
     [
-        # The preset has layers of other widths, and options that are switched on.
+        # The preset has layers of other widths, and other options switched on.
         ("google12", {"hidden_size": 64, "num_layers": 3}),
         ("google12", {"layer_sizes": [64, 64, 128]}),
         ("har2", {"task_options": {"fine": False, "activities": False}}),

@@ -1,4 +1,4 @@
-"""Where each task stands: validation data chooses the network, the test set gives its figure."""
+"""The standing of each task: validation data selects the network, the test set gives its figure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def network_line(task: str, *results: Result) -> tuple[Cell, ...]:
 
 
 def test_where_we_stand_is_chosen_on_validation_data(result: Result) -> None:
-    """The other network is better on the test set, and stays out."""
+    """The other network is better on the test set, and is not selected."""
     assert result.integer is not None
     integer = replace(result.integer, test=0.93)
     chosen = replace(result, preset="paper", validation=0.96, test=0.94, integer=integer)
@@ -61,7 +61,7 @@ def test_a_network_of_five_seeds_goes_before_a_lucky_run(result: Result) -> None
 
 
 def test_a_network_trained_on_its_validation_people_is_selected_by_cross_validation(result: Result) -> None:
-    """Without all of its folds it cannot be selected, whatever its figure on people it was trained on."""
+    """Unless all folds have run, it cannot be selected, whatever its figure on its training people."""
     config = {**result.config, "task": "dsa19", "task_options": {"left_out": None}}
     everybody = replace(result, experiment="dsa19-512-6bit-q16", config=config, validation=0.99, test=0.85)
     folds = [
@@ -92,7 +92,7 @@ def test_no_network_that_stands_for_a_task_was_selected_on_data_it_was_trained_o
 
 
 def test_what_matches_the_paper_is_chosen_on_validation_data_too(result: Result) -> None:
-    """A smaller network is ahead on the test set alone, and stays out."""
+    """A smaller network is ahead on the test set alone, and is not selected."""
     assert result.integer is not None
     lucky = replace(result, experiment="pmnist-256-4bit", validation=0.95, test=0.97)
     lucky = replace(lucky, config={**result.config, "hidden_size": 256})

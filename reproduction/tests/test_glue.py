@@ -1,4 +1,4 @@
-"""GLUE submissions: an index and a label a line."""
+"""GLUE submissions: one index and label per line."""
 
 from __future__ import annotations
 

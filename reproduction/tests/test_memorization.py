@@ -1,4 +1,4 @@
-"""The memorization experiment: what is remembered, and a file of its curves."""
+"""The memorization experiment: its curves, and the file that stores them."""
 
 from __future__ import annotations
 

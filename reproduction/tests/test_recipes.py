@@ -1,4 +1,4 @@
-"""The recipes of the paper's tasks, and what its competitors change in a recipe."""
+"""The recipes of the paper's tasks, and the changes that its competitors make to a recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report: every row is there, measured or marked missing, and the bytes depend on results alone."""
+"""The report has every row, measured or marked missing, and its bytes depend only on the results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_without_results_every_row_is_marked_missing(tmp_path: Path) -> None:
     text = (tmp_path / "RESULTS.md").read_text()
     lines = [row for table in TABLES.values() for row in table.rows]
     runnable = [row for row in lines if row.setup is not None]
-    # Beside the rows: seven tasks' standing, six times and four scales.
+    # Besides the rows: the standing of seven tasks, six times and four scales.
     assert text.count("*missing*") == len(runnable) + 7 + 6 + 4
     assert text.count("*published only*") == len(lines) - len(runnable)
     ours = sum(isinstance(row.setup.network, Network) for row in runnable if row.setup)
@@ -150,7 +150,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.skipif(not (ROOT / "RESULTS.md").is_file(), reason="no RESULTS.md has been committed yet")
 def test_the_committed_report_is_what_the_committed_results_give(tmp_path: Path) -> None:
-    """Figures have the same bytes under the pinned matplotlib alone; the tables always do."""
+    """Figures have the same bytes only under the pinned matplotlib; the tables always do."""
     pinned = (
         f"matplotlib=={metadata.version('matplotlib')}"
         in (ROOT.parent / "constraints.txt").read_text().split()
@@ -178,7 +178,7 @@ def test_the_page_opens_with_the_tasks_on_which_we_are_ahead(result: Result) -> 
 
 
 def test_the_opening_sentence_counts_what_its_table_marks(result: Result) -> None:
-    """Both go by the printed digits: 95.848 is at the paper's 95.85."""
+    """Both compare printed digits: 95.848 equals the paper's 95.85."""
     level = replace(result, validation=0.99, integer=None, test=0.95848)
     document = build_document([level], None)
     grid = document.sections[0].parts[0].grid

@@ -16,5 +16,5 @@ def test_the_recipe_of_the_paper_says_when_it_was_best_and_how_long_the_signs_re
     texts = [[cell.text for cell in line] for line in part.grid.lines]
 
     assert texts[0][3:] == ["94.88", "94.12", "-0.76", "6 of 12", "6", "95.01"]
-    assert [line[2] for line in texts] == ["FP", "12"]  # once each, though four tables have the row
+    assert [line[2] for line in texts] == ["FP", "12"]  # once each, although four tables have the row
     assert recipe_section([result]).parts == ()

@@ -1,4 +1,4 @@
-"""A result: what was measured, in one JSON file that is read with distrust."""
+"""Results: the measurements of a run in one JSON file, validated when read."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_folder_has_a_file_for_each_task_and_a_line_for_each_result(result: Re
         "pmnist-512-4bit.best.seed1",
     ]
     found = find_result(tmp_path, "pmnist", result.name)
-    assert found is not None and found.test == 0.5  # the later one of a name
+    assert found is not None and found.test == 0.5  # the later result of the same name
     assert find_result(tmp_path, "pmnist", "another") is None
 
 
@@ -132,7 +132,7 @@ def test_processes_that_write_at_once_lose_no_line(result: Result, tmp_path: Pat
 def test_a_field_of_the_wrong_kind_is_one_line_or_harmless(
     value: Any, result: Result, tmp_path: Path
 ) -> None:
-    """Whatever stands in whatever field: the report is written, or one line names the file."""
+    """Whatever value a field has, the report is written, or one line names the file."""
     path = write_result(tmp_path, result)
     whole = json.loads(path.read_text())
     refused = 0

@@ -1,4 +1,4 @@
-"""The paper's rows: they parse, they are all there, and their sizes and additions are what `cost` says."""
+"""The paper's rows: all of them parse, and their sizes and additions are those of `cost`."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_a_run_folder_of_other_settings_is_left_alone(job: Job, places: Places) 
 
     assert run_folder(job, places.runs) == (places.runs / job.name, True)
     assert run_folder(longer, places.runs) == (places.runs / f"{job.name}-2", False)
-    # Under a budget the length was decided when the run began.
+    # With a budget, the length was fixed when the run began.
     assert run_folder(replace(longer, budget=1.0), places.runs) == (places.runs / job.name, True)
 
 

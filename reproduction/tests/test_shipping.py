@@ -1,4 +1,4 @@
-"""A shipped model is made from a result without a word by hand."""
+"""A shipped model is made from a result without manual input."""
 
 from __future__ import annotations
 

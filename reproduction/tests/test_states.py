@@ -1,4 +1,4 @@
-"""What 12-bit states cost networks that forget, count and stack, over every result that is stored."""
+"""The cost of 12-bit states in networks with leaks, pools and several layers, over every stored result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 0.003  # of accuracy
 
 
 def stacked(task: str) -> list[Result]:
-    """Return the results of the task's networks that pool their states, where these were run in integers."""
+    """Return the results of the task's networks that pool their states, if these were run in integers."""
     return [
         result
         for result in read_results(RESULTS)

@@ -59,7 +59,7 @@ def raise_on_signals() -> None:
 
 
 def restore_defaults() -> None:
-    """Restore the system's default that a signal kills the process, when nothing is left to clean up."""
+    """Let signals kill the process again, the system's default, once nothing is left to clean up."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_DFL)
 

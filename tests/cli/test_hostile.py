@@ -1,6 +1,6 @@
-"""Whatever the command line, a command ends with 0, or with 2 and one line; it neither hangs nor breaks.
+"""Any command line ends with exit status 0, or with 2 and one line; no command hangs or crashes.
 
-Hostile lines are small commands that work, with hostile words put into them.
+Hostile lines are small valid commands with hostile words inserted.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_a_hostile_command_line_ends_with_0_or_with_one_line_and_2(
     number: int, command: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hadamrnn_benchmarks.edge.run_edge", lambda: ([], []))  # it takes minutes
+    monkeypatch.setattr("hadamrnn_benchmarks.edge.run_edge", lambda: ([], []))  # takes minutes
     np.savez(tmp_path / "data.npz", x=np.zeros((2, 24), np.int64))
     (tmp_path / "empty").mkdir()
     places = {"RUN": str(run), "DATA": "data.npz", "EMPTY": "empty", "OUT": "out"}

@@ -1,4 +1,4 @@
-"""What a command frees stays with its process, and its idle threads leave the cores to others."""
+"""Memory that a command frees stays with its process, and idle threads leave the cores to others."""
 
 from __future__ import annotations
 

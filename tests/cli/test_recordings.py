@@ -19,7 +19,7 @@ from hadamrnn.data.har import ACTIVITIES, CHANNELS, read_har
 from tests.conftest import Command
 
 PEOPLE, WINDOWS = 8, 16  # and so many windows of each activity
-GRID = 2.0**-10  # of what the sensor can tell apart
+GRID = 2.0**-10  # resolution of the sensor
 SMALL = ("--epochs", 8, "--threads", 1)
 
 
@@ -27,13 +27,13 @@ read_once = functools.cache(read_har)
 
 
 def recorded(person: int) -> tuple[NDArray[np.float64], list[str]]:
-    """Return a person's rows `(time, 9)`, as a sensor gives them, on a grid, and the activities."""
+    """Return a person's rows `(time, 9)`, rounded to the sensor's grid, and the activities."""
     values, activities = measured(person)
     return np.rint(values.astype(np.float64) / GRID) * GRID, activities
 
 
 def measured(person: int) -> tuple[NDArray[np.float32], list[str]]:
-    """Return UCI HAR if it is found, else waves like it."""
+    """Return UCI HAR if it is found, else similar waves."""
     if "HADAMRNN_DATA" in os.environ:
         train, _ = read_once()
         subject = np.unique(train.subject)[person]
@@ -92,7 +92,7 @@ def test_a_recording_of_each_person_becomes_c_in_two_commands(
         "new.csv"
     }
 
-    # The integers read raw values: what C is given, without the standardisation of the run.
+    # The integers read the same raw values as C, without the standardisation of the run.
     model = fixedpoint.load(Path("run") / fixedpoint.FILE_NAME)
     values, _ = recorded(PEOPLE)
     raw = values / float(str(model.metadata["raw_unit"]))

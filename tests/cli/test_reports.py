@@ -1,4 +1,4 @@
-"""The figures in the tables of the commands: of a reservoir, of targets, of an evaluation, of a device."""
+"""The figures in the tables that commands print: reservoirs, targets, evaluations, devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hadamrnn train`; what a run is and how it resumes is tested in tests/training."""
+"""`hadamrnn train`; tests/training has the tests of runs and of resuming."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ REAL_DATA = os.environ.get("HADAMRNN_DATA")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return the cache folder of this test; only this machine can be asked."""
+    """Return the cache folder of this test; only this machine is reachable."""
     get, answers = requests.get, list[requests.Response]()
 
     def local_only(url: str, **options: Any) -> requests.Response:
@@ -36,7 +36,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(requests, "get", local_only)
     monkeypatch.delenv("HADAMRNN_DATA", raising=False)
     yield folder
-    for answer in answers:  # pooch leaves one open that has failed
+    for answer in answers:  # pooch leaves a failed one open
         answer.close()
 
 

@@ -1,4 +1,4 @@
-"""Sound files: every width becomes the same int16, and files that do not belong together are refused."""
+"""Sound files: every sample width gives the same int16, and files that do not match are refused."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_short_clips_begin_with_silence(tmp_path: Path) -> None:
             wavfile.write(tmp_path / name / f"{part}.wav", RATE, samples)
     splits = load_task("recordings", path=str(tmp_path))
     parts = (splits.train, splits.validation, splits.test)
-    assert sum(map(len, parts)) == 8  # one window for each clip
+    assert sum(map(len, parts)) == 8  # one window per clip
 
 
 @pytest.mark.parametrize("features", ["none", "mel"])

@@ -1,4 +1,4 @@
-"""Which columns are channels, labels or groups, at the limits of each rule; texts of lists and remarks."""
+"""The choice of channels, labels and groups, at the limits of each rule; texts of lists and remarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every limit of what is read lies where it is said to: the last value is taken, the next one refused."""
+"""Every limit on input is where its rule says: the last value is accepted, the next one refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No part misleads: no group, row or copy is in two of them, and a class that one lacks is named."""
+"""Splits do not mislead: no group, row or copy is in two parts, and a class missing from a part is named."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PARTS = ("train", "validation", "test")
 
 
 def write(path: Path, labels: Iterable[str], offset: int, group: str = "a") -> None:
-    """Write a file whose value tells its row."""
+    """Write a file whose values identify their rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [f"{(-1) ** row * (offset + row)},{label},{group}" for row, label in enumerate(labels)]
     path.write_text("\n".join(["value,label,person", *rows]) + "\n")
 
 
 def rows_of(splits: Splits) -> list[set[int]]:
-    """Return the rows that each part has read."""
+    """Return the rows in each part."""
     assert splits.offset is not None and splits.scale is not None
     parts = [getattr(splits, part).x * splits.scale + splits.offset for part in PARTS]
     return [set(part.round().abs().long().flatten().tolist()) for part in parts]
@@ -101,7 +101,7 @@ def test_a_copy_of_a_recording_never_crosses_parts(group: str, tmp_path: Path) -
 def test_copies_of_a_sample_never_cross_parts(grouped: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 8, 2)).astype(np.float32)
-    x[40:] = x[:20]  # copies with groups of their own
+    x[40:] = x[:20]  # copies in other groups
     arrays: dict[str, Any] = {"x": x, "y": np.arange(60) % 2}
     if grouped:
         arrays["groups"] = np.arange(60) // 2

@@ -17,11 +17,11 @@ Cells = dict[str, list[Any]]
 
 
 def log(rows: int = 240, run: int = 60, offset: int = 0, person: str = "a") -> Cells:
-    """Return a log whose value tells its row; the label changes every `run` rows."""
+    """Return a log whose values identify their rows; the label changes every `run` rows."""
     steps = range(offset, offset + rows)
     return {
         "time": [step / 50 for step in steps],
-        "value": [step * (-1) ** step for step in steps],  # rises nowhere
+        "value": [step * (-1) ** step for step in steps],  # never rises
         "label": ["walk" if step // run % 2 else "sit" for step in steps],
         "person": [person] * rows,
     }
@@ -39,7 +39,7 @@ def without(cells: Cells, *names: str) -> Cells:
 
 
 def rows_of(splits: Splits) -> list[set[int]]:
-    """Return the rows that each part has read."""
+    """Return the rows in each part."""
     assert splits.offset is not None and splits.scale is not None
     parts = [part.x * splits.scale + splits.offset for part in (splits.train, splits.validation, splits.test)]
     return [set(part.round().abs().long().flatten().tolist()) for part in parts]
@@ -76,7 +76,7 @@ def test_a_window_may_be_as_long_as_the_longest_run(tmp_path: Path) -> None:
 
 
 def test_no_group_is_in_two_parts(tmp_path: Path) -> None:
-    for number in range(9):  # two files a person, so that a file would be too little
+    for number in range(9):  # two files per person, so that grouping by file would not suffice
         write(tmp_path / f"{number}.csv", log(offset=1000 * number, person=f"p{number // 2}"))
     splits = load_task("recordings", path=tmp_path, window=30)
 
@@ -117,7 +117,7 @@ def test_folders_within_the_folder_of_a_class_are_of_that_class(tmp_path: Path) 
     for number, name in enumerate(names):
         write(tmp_path / "people" / name, without(log(offset=1000 * number), "label", "person"))
 
-    for path in (tmp_path, tmp_path / "people"):  # a folder around all of them makes no class
+    for path in (tmp_path, tmp_path / "people"):  # a folder that contains all of them is not a class
         windows = read_recordings(path, window=10)
         assert set(zip(windows.files, windows.y, strict=True)) == {
             (str(tmp_path / "people" / name), name.partition("/")[0]) for name in names

@@ -33,7 +33,7 @@ def test_a_class_of_two_cannot_be_in_three_parts() -> None:
 
 def test_groups_are_drawn_until_every_part_has_every_class() -> None:
     groups = np.repeat(np.arange(12), 2)
-    labels: NDArray[np.int64] = np.repeat(np.arange(12) % 3, 2)  # one class a group
+    labels: NDArray[np.int64] = np.repeat(np.arange(12) % 3, 2)  # one class per group
     for seed in range(20):
         parts = group_parts(groups, labels, seed)
         assert set(labels[parts[0]]) == {0, 1, 2}

@@ -80,7 +80,7 @@ def test_the_windows_of_a_segment_are_those_that_fit(seed: int) -> None:
 def test_blocks_of_time_are_the_first_middle_and_last_rows_of_each_class(
     seed: int, shares: tuple[float, float]
 ) -> None:
-    """Every row is in one part; a file long enough gives each part its share, in the order of time."""
+    """Every row is in one part; a long enough file gives each part its share, in the order of time."""
     rng = np.random.default_rng(seed)
     segments, window = drawn(rng), 6
 
@@ -109,7 +109,7 @@ def test_blocks_of_time_are_the_first_middle_and_last_rows_of_each_class(
 
 
 def test_a_recording_too_short_to_hold_out_windows_is_joined_with_the_others_of_its_class() -> None:
-    """Of forty rows six are held out twice, a window; of thirty-six rows five."""
+    """Forty rows hold out six twice, which is a window; thirty-six rows only five."""
     window = 6
     long, short = segment(40), [segment(36, file=1), segment(36, file=2)]
     train, validation, test = time_blocks([long, *short], window, SHARES)

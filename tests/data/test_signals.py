@@ -1,4 +1,4 @@
-"""Front ends of recordings: rates, frames, units and windows that follow from what is given."""
+"""Front ends of recordings: rates, frames, units and windows that follow from the given options."""
 
 from __future__ import annotations
 

@@ -93,9 +93,9 @@ def test_a_deviation_that_float32_rounds_to_zero_is_a_constant() -> None:
         (2**31, 1.0, None),
         (2**31, 2.0**10, 2.0),
         (0.5, 1.0, 2.0**-12),  # twelve bits below the deviation
-        (0.5, 0.0, 2.0**-12),  # a constant says nothing
+        (0.5, 0.0, 2.0**-12),  # a constant has no influence
         (2**18 + 0.5, 1.0, 2.0**-12),
-        (2**20 + 0.5, 1.0, 2.0**-10),  # as int32 holds the largest value
+        (2**20 + 0.5, 1.0, 2.0**-10),  # as int32 must reach the largest value
         (2**24 + 0.5, 1.0, 2.0**-6),
         (2**25 + 0.5, 1.0, None),  # less than six bits below the deviation
     ],

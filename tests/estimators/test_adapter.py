@@ -1,4 +1,4 @@
-"""aeon and sktime find nothing wrong with the adapters, which answer as our estimators do."""
+"""The adapters pass the checks of aeon and sktime, and predict what the estimators predict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hadamrnn.estimators import HadamRNNClassifier
 
 @pytest.fixture
 def series() -> tuple[Any, Any]:
-    """Rising and falling series of two channels, `(n, channels, time)` as both libraries have them."""
+    """Rising and falling series of two channels, `(n, channels, time)` as in both libraries."""
     rng = np.random.default_rng(0)
     y = np.array(["down", "up"])[np.arange(24) % 2]
     slope = np.where(y == "up", 1.0, -1.0)[:, None, None]
@@ -27,7 +27,7 @@ def test_sktime_finds_nothing(name: str) -> None:
     from hadamrnn.estimators import sktime as adapters
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sktime's tests warn of sktime's own plans
+        warnings.simplefilter("ignore")  # sktime's tests emit deprecation warnings of sktime
         from sktime.utils.estimator_checks import check_estimator
 
         results = check_estimator(getattr(adapters, name), raise_exceptions=False, verbose=False)

@@ -1,4 +1,4 @@
-"""What both estimators share: refits, streams that fail half-way, and parameters."""
+"""The common base of the estimators: refits, streams that fail half-way, and parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels, their weights and their scores: what is no label, no weight or no score is refused."""
+"""Labels, their weights and their scores; invalid ones are refused."""
 
 from __future__ import annotations
 

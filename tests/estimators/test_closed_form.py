@@ -84,7 +84,7 @@ def test_ten_parts_are_one_fit(waves: tuple[Any, Any], monkeypatch: pytest.Monke
 def test_how_a_long_stream_is_cut_does_not_matter(
     waves: tuple[Any, Any], kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond what is kept the moments count, and the fit is still about as good as that of all rows."""
+    """Samples beyond the kept ones count as moments, and the fit is about as good as one to all rows."""
     monkeypatch.setattr(closed_form, "KEPT_SERIES", 50)
     X, y = waves
     first: dict[str, Any] = {"classes": [0, 1, 2]} if kind is HadamRNNClassifier else {}
@@ -151,7 +151,7 @@ def test_a_common_factor_of_all_weights_changes_nothing(
 def test_repeating_all_samples_changes_nothing(
     waves: tuple[Any, Any], kind: Any, solver: str, arrange: Any
 ) -> None:
-    """Not even where their number then exceeds that of a search by leave-one-out errors."""
+    """Not even if their number then exceeds the limit for leave-one-out errors."""
     X, y = waves
     index = arrange(np.arange(120), 10)
     once, often = (

@@ -1,4 +1,4 @@
-"""The classifier that counts: sizes from one fit, streams, limits, integers, and what is kept."""
+"""The classifier with a reservoir: sizes from one fit, streams, limits, integers, and kept features."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_predictions_are_those_of_the_integers_and_survive_a_file(X: Any, tmp_pa
 
 
 def test_codes_of_training_values_reach_two_thirds_of_twelve_bits(X: Any) -> None:
-    """A value half as large again as any of the training is not clipped yet, a larger one is."""
+    """A value 1.5 times as large as any in training is not clipped; a larger one is."""
     integer = small().fit(X, Y).quantize()
     codes, clipped = encode_values(integer, X)
 
@@ -211,7 +211,7 @@ def test_the_kept_features_are_named(X: Any) -> None:
 
 
 def test_pruning_keeps_the_feature_that_says_it_all() -> None:
-    """Forty features of noise in ten blocks, and one that is the target."""
+    """Forty features of noise in ten blocks, and one feature equal to the target."""
     rng = np.random.default_rng(0)
     shares = rng.normal(size=(50, 40)).astype(np.float32)
     values = torch.from_numpy(shares[:, 17:18]).double()  # a copy

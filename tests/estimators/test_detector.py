@@ -1,4 +1,4 @@
-"""A detector learns from normal data alone, streams, and answers alike in floats and in integers."""
+"""The detector learns from normal data alone, in streams too; floats and integers give the same answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_scikit_learn_finds_nothing_but_that_rows_have_an_order(
 def test_new_normal_data_raise_few_alarms_and_a_broken_relation_many(waves: Floats) -> None:
     detector = small().fit(waves[:2000])
     broken = waves[2000:].copy()
-    broken[1000:, 2] = broken[1000:, 2][::-1]  # every channel on its own is as before
+    broken[1000:, 2] = broken[1000:, 2][::-1]  # every single channel is unchanged
 
     for predict in (detector.predict, detector.predict_integer):
         alarms = predict(broken) == -1
@@ -149,7 +149,7 @@ def test_recordings_that_are_no_longer_kept_still_count_in_the_regression(
     monkeypatch.setattr(module, "KEPT_ROWS", 500)
     forgetful = small(weight_bits=8).fit(parts)
 
-    # Rounding V depends on the kept rows a little.
+    # Rounding V depends slightly on the kept rows.
     np.testing.assert_allclose(forgetful.score_samples(waves), everything.score_samples(waves), rtol=0.5)
     assert sum(map(len, forgetful._kept)) == 500
     assert forgetful._older is not None and forgetful._older.weight == 1500

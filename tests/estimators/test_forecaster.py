@@ -1,4 +1,4 @@
-"""A forecast is made from the latest window, in the units of each channel, and integers answer alike."""
+"""Forecasts use the latest window, in the units of each channel, and agree with those of the integers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_no_state_is_negative_at_the_end_of_a_window() -> None:
     states = forward_layers(model).end_state(x, None)
 
     assert states.min() > -1e-9
-    # Linear: the mean of two windows ends in the mean of their states.
+    # Linearity: the mean of two windows has the mean of their states.
     between = forward_layers(model).end_state((x[:250] + x[250:]) / 2, None)
     torch.testing.assert_close(between, (states[:250] + states[250:]) / 2)
 
@@ -175,7 +175,7 @@ def test_a_jump_beyond_int32_is_clipped_in_integers(waves: Floats) -> None:
 
 @pytest.mark.parametrize("penalty", ["auto", 0.5])
 def test_networks_are_compared_on_steps_that_none_was_fitted_to(waves: Floats, penalty: Any) -> None:
-    """The fit ends before the last fifth of the series, and the error is that of forecasts within it."""
+    """The fit ends before the last fifth of the series, and forecasts within that fifth give the error."""
     forecaster = small(penalty=penalty)
     windows = _cut(waves / waves.std(0), 24, 6, 10**6)
     model = draw_network(forecaster._network(), 0)
@@ -206,7 +206,7 @@ def test_the_columns_of_a_frame_keep_their_order(waves: Floats) -> None:
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 6, 7])
 def test_windows_that_are_held_out_are_of_all_channels_alike(channels: int) -> None:
-    """The value of a step is its channel's factor: rises tell which channel a window is of."""
+    """Each value is a multiple of its channel's factor, so rises identify the channel of a window."""
     series = np.arange(1.0, 301)[:, None] * (1 + np.arange(channels))
     for most in (10**6, 120, 50):
         windows = _cut(series, 5, 1, most)

@@ -1,4 +1,4 @@
-"""`groups` of fit: what is selected leaves out whole people, and samples of one are never on both sides."""
+"""`groups` of fit: selection leaves out whole people, and no person's samples are on both sides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hadamrnn.estimators.target import ValueTarget
 
 
 def people(count: int = 12, each: int = 12) -> tuple[Any, Any, Any]:
-    """Series in which a person's own level says more of their targets than what holds for everybody."""
+    """Series in which a person's level predicts their targets better than the rule common to all people."""
     rng = np.random.default_rng(0)
     person = np.repeat(np.arange(count), each)
     level = rng.normal(0, 3, (count, 16))[person]

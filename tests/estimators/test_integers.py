@@ -101,7 +101,7 @@ def test_raw_codes_standardise_as_the_float_network_does(
 
 
 def fit_octaves(solver: Any) -> tuple[Any, Any, HadamRNNClassifier]:
-    """Return series of two shapes in sizes from 1e-3 to 1e3 with a channel of one size, fitted."""
+    """Return series of two shapes in sizes from 1e-3 to 1e3, with a channel of constant size, and a fit."""
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     sizes = 10 ** rng.uniform(-3, 3, (80, 1, 1))
@@ -117,7 +117,7 @@ def octaves(request: pytest.FixtureRequest) -> tuple[Any, Any, HadamRNNClassifie
 
 @pytest.fixture(scope="module")
 def network_octaves() -> tuple[Any, Any, HadamRNNClassifier]:
-    """The same of a `Network`, which alone has an ONNX form and thresholds on real states."""
+    """The same with a `Network`, the only kind with a float ONNX graph and thresholds on real states."""
     return fit_octaves("ridge")
 
 
@@ -234,7 +234,7 @@ def test_saturation_is_reported(classifier: HadamRNNClassifier, digits: tuple[An
 
 
 def test_a_network_of_very_long_series_takes_its_own_training_data(tmp_path: Path) -> None:
-    """40,000 steps: the sums of 16-bit states would hold 32,767."""
+    """40,000 steps: sums of 16-bit states are limited to 32,767."""
     y = np.arange(4) % 2
     X = np.random.default_rng(0).normal(size=(4, 40_000, 1)) + y[:, None, None]
     classifier = HadamRNNClassifier(16, num_blocks=1, leak=(2,), readouts=("mean",), random_state=0).fit(X, y)

@@ -71,7 +71,7 @@ def test_a_level_beyond_the_range_of_training_is_followed(fitted: HadamRNNRegres
     X, level = drifting(3, 5, seed=1)
 
     assert fitted.score(X, level) > 0.9
-    with pytest.warns(SaturationWarning):  # integers follow as far as their states reach, and stay there
+    with pytest.warns(SaturationWarning):  # integers follow as far as their states reach, then stay constant
         answers = fitted.predict_integer(X)
     assert answers.max() < 5 and (answers[level < 3.1] > 2.5).all()
 

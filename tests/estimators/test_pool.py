@@ -1,4 +1,4 @@
-"""Pools of features: the scales drawn, the quantiles of thresholds, and what a part counts and costs."""
+"""Pools of features: the scales drawn, the quantiles of thresholds, and the counts and costs of parts."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_thresholds_lie_at_quantiles_that_the_golden_ratio_spreads(drawn: Pool) 
             above = shares[first : first + count].reshape(-1, THRESHOLDS)
             steps = group.counted_steps(TIME) * len(codes)
             assert (above <= 1 - level + 1e-5).all()
-            assert np.quantile(1 - level - above, 0.9) <= 1.01 / steps  # but for equal states
+            assert np.quantile(1 - level - above, 0.9) <= 1.01 / steps  # except equal states
             states = sampled_states(drawn.units, codes, 1)[drawn.network.unit_slices.index(part)]
             largest = np.abs(states[:, : group.counted_steps(TIME)].astype(int)).max()
             assert 0.49 * LARGEST_STATE < largest <= 1.02 * LARGEST_STATE or group.input_shift == MAX_SHIFT
@@ -185,7 +185,7 @@ def test_a_name_says_the_channel_kind_scale_and_threshold(drawn: Pool) -> None:
 @pytest.mark.parametrize("output_size", [1, 5])
 @pytest.mark.parametrize("max_ram", [None, 1000])
 def test_pruning_weighs_what_a_feature_and_a_block_take(max_ram: int | None, output_size: int) -> None:
-    """Features outside thirds, in groups that stay: the storage and, if it is limited, the state."""
+    """Features without thirds, in groups that remain: storage and, if it is limited, state."""
     codes, lengths = noise(3)
     pool = draw_pool(codes, lengths, np.ones(3), Reservoir(input_size=3, output_size=output_size), 0)
     pool = pool.keep(pool.of_kinds((DIFFERENCES, SAMPLES)))

@@ -1,4 +1,4 @@
-"""Pruning: rows of unit spread, ridge coefficients, and which blocks and features go first."""
+"""Pruning: rows of unit spread, ridge coefficients, and the order of removal of blocks and features."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def gram_of(rows: PoolRows, kept: Mask) -> Tensor:
 
 
 def pruned(rows: PoolRows, costs: Costs, *limits: Fits) -> list[NDArray[np.intp]]:
-    """Return the places of the features that remain within each limit."""
+    """Return the indices of the features that remain within each limit."""
     everything = np.ones(rows.z.shape[1], np.bool_)
     masks = prune(rows, everything, gram_of(rows, everything), 0.1, costs, limits)
     return [np.flatnonzero(mask) for mask in masks]
@@ -88,7 +88,7 @@ def test_the_use_of_a_feature_is_its_squared_ridge_coefficient() -> None:
 
 
 def test_blocks_go_by_their_use_per_byte_of_the_block_and_of_its_features() -> None:
-    """Twenty blocks, of which one goes: the features of the others differ enough to stay in each."""
+    """One of twenty blocks is removed; every other block has a feature that is useful enough to remain."""
     block = np.arange(60) // 3
     equal = [1.0] * 60
     for costly in (0, 19):

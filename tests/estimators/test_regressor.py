@@ -1,4 +1,4 @@
-"""Targets of a regression: their number stays, and their squares are numbers."""
+"""Targets of a regression: their number is fixed, and their squares are finite."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_stream_and_a_warm_start_keep_their_number_of_targets() -> None:
 
 
 def test_counts_of_very_different_size_become_integers() -> None:
-    """Most series hold ones and zeros: the knee of the compression is no finer than a code."""
+    """Most series are zeros and ones: the threshold of the compression is no finer than a code."""
     rng = np.random.default_rng(0)
     X = rng.poisson(np.repeat([0.05, 2000.0], [30, 10])[:, None] * np.ones(20))
     y = np.log1p(X.sum(1))

@@ -28,7 +28,7 @@ def draw_rows(count: int, width: int, seed: int = 0) -> tuple[Tensor, ValueTarge
 def test_leave_one_out_is_the_fit_without_the_row_and_all_its_copies(
     count: int, width: int, penalty: float, copies: int
 ) -> None:
-    """A row keeps none of its weight; copies of it may have other targets."""
+    """The row's whole weight is left out; copies of it may have other targets."""
     features, target = draw_rows(count, width)
     groups = torch.arange(count) // copies
     features, target = features[groups], replace(target, groups=groups)
@@ -44,7 +44,7 @@ def test_leave_one_out_is_the_fit_without_the_row_and_all_its_copies(
 
 
 def test_leave_one_out_in_a_stream_is_the_fit_to_all_other_rows() -> None:
-    """Of 30 rows only the first 10 are at hand, of the others their moments."""
+    """Only the first 10 of 30 rows are available; the others are given as moments."""
     features, target = draw_rows(30, 12)
     some = torch.arange(10)
     found = solve(features[some], target.at(some), (1.0,), moments=Moments.of(features, target))
@@ -104,7 +104,7 @@ def test_moments_of_parts_add_up() -> None:
 
 
 def test_leave_one_out_does_not_depend_on_the_order_of_the_rows() -> None:
-    """Of few rows with many features 1 - h w is about 1e-5, and must not hold the rounding of h."""
+    """With few rows and many features 1 - h w is about 1e-5, and must not suffer from the rounding of h."""
     features, target = draw_rows(9, 1000)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(0))
     plain, shuffled = solve(features, target, (1e-3,)), solve(features[order], target.at(order), (1e-3,))

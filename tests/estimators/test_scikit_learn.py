@@ -1,4 +1,4 @@
-"""The estimators keep scikit-learn's contract, with its default tags and nothing excused."""
+"""The estimators pass all of scikit-learn's checks, with its default tags and no exceptions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_series_of_different_length_are_read_as_lists(waves: Waves) -> None:
 
     assert classifier.score(rows, y) > 0.9
     assert cross_val_score(small(), rows, y, cv=3).mean() > 0.8
-    # What fills up the short ones does not count, nor does who else is in the batch.
+    # Neither padding nor the rest of the batch affects a series.
     alone = np.concatenate([classifier.predict_proba([row]) for row in rows])
     np.testing.assert_allclose(alone, classifier.predict_proba(rows), atol=1e-12)
 
@@ -168,7 +168,7 @@ def test_early_stopping_saves_steps_on_held_out_samples(waves: Waves) -> None:
 
 @pytest.mark.parametrize("early_stopping", [True, False])
 def test_more_steps_at_most_are_no_worse(early_stopping: bool) -> None:
-    """A stop comes after the rate has fallen, never in the noise of its full height."""
+    """Training stops only after the rate has fallen, never in the noise at its full height."""
     X, y = load_digits(return_X_y=True)
     train, test = slice(0, 600), slice(1000, None)
     few, many = (

@@ -159,7 +159,7 @@ def test_features_and_thresholds_do_not_depend_on_the_memory_they_may_take(
 
 
 def test_the_selected_network_has_the_least_error_on_what_it_was_selected_by() -> None:
-    """A target that is the mean of the first channel: the read-out last alone cannot give it."""
+    """The target is the mean of the first channel, which the read-out `last` alone cannot compute."""
     x = torch.randn(60, 12, 1)
     values = x.mean(1).double()
     target = ValueTarget(values, torch.ones(60, dtype=torch.float64), torch.arange(60))

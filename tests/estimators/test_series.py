@@ -1,4 +1,4 @@
-"""X in every form that people hold it is the same series, and what could be read in two ways is refused."""
+"""Every form of X gives the same series, and ambiguous forms are refused."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def read(X: Any, reset: bool = True, estimator: Any = None) -> Series:
 
 
 def nested(rows: Any) -> Any:
-    """Return sktime's `nested_univ`: a row a sample, a column a channel, a cell its series."""
+    """Return sktime's `nested_univ`: one row per sample, one column per channel, one series per cell."""
     pandas = pytest.importorskip("pandas")
     return pandas.DataFrame({f"c{c}": [pandas.Series(row[:, c]) for row in rows] for c in range(3)})
 
 
 def stacked(rows: Any) -> Any:
-    """Return sktime's `pd-multiindex`: a row a step, the index (sample, time)."""
+    """Return sktime's `pd-multiindex`: one row per step, the index (sample, time)."""
     pandas = pytest.importorskip("pandas")
     places = [(f"s{i}", step) for i, row in enumerate(rows) for step in range(len(row))]
     index = pandas.MultiIndex.from_tuples(places, names=["sample", "time"])
@@ -151,7 +151,7 @@ def test_more_channels_than_steps_are_refused_but_in_a_list(X: Floats) -> None:
         read(turned)
 
     assert read(list(turned)).values.shape == (8, 3, 12)
-    assert read(X[:, :3]).channels == 3  # as many of both: nothing speaks against it
+    assert read(X[:, :3]).channels == 3  # equally many of both: not ambiguous
 
 
 def test_a_fitted_estimator_knows_its_channels(X: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Folds keep neighbours together, and a temperature makes probabilities of scores."""
+"""Folds keep neighbours together, and a temperature turns scores into probabilities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_equal_samples_fall_into_one_fold() -> None:
 
 
 def test_temperatures_make_probabilities_of_scores() -> None:
-    """Scores are drawn from softmax(3 a): the temperature found is 3."""
+    """Labels are drawn from softmax(3 a): the fitted factor is 3."""
     generator = torch.Generator().manual_seed(0)
     answers = torch.randn(20_000, 4, generator=generator, dtype=torch.float64)
     codes = torch.multinomial(torch.softmax(3 * answers, 1), 1, generator=generator)[:, 0]
@@ -40,7 +40,7 @@ def test_temperatures_make_probabilities_of_scores() -> None:
 
 
 def test_of_equally_ranked_scores_those_nearer_the_targets_have_the_smaller_error() -> None:
-    """The cross-entropy at the best temperature knows no scale, the squared error does."""
+    """The cross-entropy at the best temperature does not depend on the scale; the squared error does."""
     generator = torch.Generator().manual_seed(0)
     targets = 2.0 * one_hot(torch.arange(300) % 3, 3).double() - 1
     scores = targets + torch.randn(300, 3, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The examples run in their short form, and a stream is decided as its windows are."""
+"""The examples run in their short form, and a stream gives the decisions of its windows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def example(name: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def har(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What har_to_c.py writes."""
+    """The output of har_to_c.py."""
     out = tmp_path_factory.mktemp("examples") / "har"
     assert example("har_to_c")["main"](["--short", "--out", str(out)]) == 0
     return out

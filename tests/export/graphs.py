@@ -1,4 +1,4 @@
-"""ONNX graphs in onnxruntime, for tests that have made sure that both packages are installed."""
+"""ONNX graphs in onnxruntime, for tests that have checked that both packages are installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def session(folder: Path, file: str) -> Any:
-    """Return the graph, ready to run; a constant that nothing reads would make the runtime warn."""
+    """Return a session for the graph; the runtime would warn of an unused constant."""
     import onnx
     import onnxruntime
 

@@ -1,4 +1,4 @@
-"""Many exported models in one program: the tests' way to compile a thousand."""
+"""Many exported models in one program, so that tests can compile a thousand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hadamrnn.fixedpoint.model import IntegerModel
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror")
 SANITIZED = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-# The same checks, as traps and calls: gcc, which takes most of the time, compiles them twice as fast.
+# The same checks as traps and calls: gcc, which takes most of the time, compiles them twice as fast.
 SANITIZED_QUICKLY = {
     "gcc": (
         *SANITIZED,
@@ -39,7 +39,7 @@ def write_program(
 ) -> Path:
     """Write the exports of `models` and a main that runs all their self-tests; return the main.
 
-    Each replays `golden`, or random sequences of its own.
+    Each replays `golden`, or its own random sequences.
     """
     includes, calls = [], []
     for i, (model, small) in enumerate(zip(models, packed, strict=True)):
@@ -63,7 +63,7 @@ def write_program(
 
 
 def compile_and_run(compiler: str, main: Path, flags: Sequence[str]) -> str:
-    """Compile strictly, run; return what it printed. Either failing is a failed test."""
+    """Compile strictly and run; return the output. If either fails, the test fails."""
     program = main.with_suffix(f".{compiler}")
     built = subprocess.run(
         [compiler, *STRICT, *flags, str(main), "-o", str(program)], capture_output=True, text=True

@@ -1,10 +1,10 @@
 """A program for Frama-C's Eva: a step and a window of an exported network, from any state with any input.
 
-It states what a proof by induction needs. A state within its bits, sums within the longest sequence: from any
-such state, with any input at all, no signed sum overflows, no access leaves its array, and the next state is
-such a state again. `CHECK` divides by what must hold, an error that Eva reports. Signs, weights, biases,
-thresholds, gains and offsets are any that their bits hold, so the proof is of the program for every network
-of these sizes and shifts; `symbolic_weights` makes them so.
+It is the step of a proof by induction. From any state within its bits, with sums within the longest sequence,
+and for any input: no signed sum overflows, no access leaves its array, and the next state is again within
+its bits. `CHECK` divides by the truth of a condition, so Eva reports a false one. Signs, weights, biases,
+thresholds, gains and offsets take any value that fits their bits (`symbolic_weights`), so the proof covers
+every network of these sizes and shifts.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def symbolic_weights(header: str) -> str:
 
 
 def _data(model: IntegerModel) -> str:
-    """Return the function that makes the data of the network any that its bits hold."""
+    """Return the function that sets the data of the network to any values that fit their bits."""
     low, high = signed_range(model.activation_bits)
     each = stored_bytes(model.activation_bits)
     lines = []
@@ -92,7 +92,7 @@ def _data(model: IntegerModel) -> str:
 
 
 def _phases(model: IntegerModel) -> list[tuple[int, ...]]:
-    """Return where the layers of a stride may stand; () where they keep no sums."""
+    """Return the possible phases of the layers of a stride; () if they keep no sums."""
     found: list[tuple[int, ...]] = [()]
     for _ in range(_strided_layers(model)):
         found = [(*phases, phase) for phases in found for phase in range(model.network.stride)]
@@ -118,7 +118,7 @@ def _each(count: int, what: str) -> str:
 
 
 def _state(model: IntegerModel) -> list[str]:
-    """Fill in any state that may be reached."""
+    """Fill in any reachable state."""
     plan, (low, high) = make_plan(model), _bounds(model)
     lines = ["    (void)memset(&state, 0, sizeof state);"]
     for planned in plan.layers:
@@ -137,7 +137,7 @@ def _state(model: IntegerModel) -> list[str]:
 
 
 def _pool(model: IntegerModel, plan: Plan) -> list[str]:
-    """Fill in what read-outs may keep before one more step."""
+    """Fill in any pools that are possible before one more step."""
     before, (low, high) = max(model.longest - 1, 0), signed_range(model.activation_bits)
     counters = plan.pool_wide - plan.counts
     return [
@@ -149,7 +149,7 @@ def _pool(model: IntegerModel, plan: Plan) -> list[str]:
 
 
 def _input(model: IntegerModel, indent: str) -> list[str]:
-    """Fill in any input whatever, in or out of its range."""
+    """Fill in any input, within its range or outside."""
     if model.input_kind != "dense":
         return [f"{indent}const uint32_t input = (uint32_t)any(INT32_MIN, INT32_MAX);"]
     return [
@@ -162,7 +162,7 @@ def _input(model: IntegerModel, indent: str) -> list[str]:
 
 
 def _after(model: IntegerModel) -> list[str]:
-    """Check that the next state is one of those that the proof began with."""
+    """Check that the next state satisfies the assumptions of the proof."""
     plan, (low, high) = make_plan(model), _bounds(model)
     lines = []
     for planned in plan.layers:
@@ -182,7 +182,7 @@ def _after(model: IntegerModel) -> list[str]:
 
 
 def _full(model: IntegerModel) -> list[str]:
-    """Check what a step does once the sums hold no more."""
+    """Check a step once the sums are full."""
     if not model.longest:
         return []
     known = "input" if model.input_kind == "dense" else "0"

@@ -1,4 +1,4 @@
-"""Random integer models of every shape that C has to hold."""
+"""Random integer models of every shape that C must support."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE_FACTORS = (12, 20, 24, 28, 36, 40, 48, 52, 60, 92)
 
 
 def random_model(rng: np.random.Generator, **fixed: Any) -> IntegerModel:
-    """Return a model with every choice drawn, but for those that `fixed` names."""
+    """Return a model with every choice drawn, except those in `fixed`."""
     while True:
         fields = _draw(rng, fixed)
         try:
@@ -54,7 +54,7 @@ def _draw(rng: np.random.Generator, fixed: dict[str, Any]) -> dict[str, Any]:
         "every_output": bool(choose("every_output", False, True)),
         "input_kind": kind,
         "hidden_shift": hidden_shift,
-        # Below the natural one, U x is shifted right.
+        # Below the natural shift, U x is shifted right.
         "accumulator_frac_bits": int(rng.integers(lowest, natural + 1)) if rng.random() < 0.3 else natural,
         "input_bias_shift": int(rng.integers(0, 6)),
         "output_bias_shift": int(rng.integers(0, 8)),
@@ -63,7 +63,7 @@ def _draw(rng: np.random.Generator, fixed: dict[str, Any]) -> dict[str, Any]:
         "metadata": {"task": "random"},
     }
     options = {
-        "reads": fixed.get("reads", rng.random() < 0.9),  # some models read nothing
+        "reads": fixed.get("reads", rng.random() < 0.9),  # some models have no input
         "biased": fixed.get("biased", rng.random() < 0.7),
         "raw": fixed.get("raw", rng.random() < 0.5) and kind == "dense",
     }

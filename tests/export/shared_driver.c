@@ -1,10 +1,10 @@
-/* Runs networks of the shared build, case after case from standard input, all numbers native and of 4 bytes:
+/* Runs networks of the shared build, case by case from standard input. All numbers are native, of 4 bytes:
  *     size of the blob, the blob, sequences, steps, window (0: none), hop, then raw codes or ids of every step.
- * Prints for every case its status; for one that opens the number of logits, the logits of every step, the saturations of
- * every sequence, and the logits of the windows over the first sequence. Memory is of the size that the model asks for,
- * so that a sanitizer sees every access beyond it.
+ * Prints the status of every case and, if it opens, the number of logits, the logits of every step, the saturations of
+ * every sequence, and the logits of the windows over the first sequence. Memory has exactly the size that the model
+ * needs, so that a sanitizer reports every access beyond it.
  *
- * With FUZZ it is a target of libFuzzer: whatever bytes it is given get the header of a blob, and run if they open. */
+ * With FUZZ it is a target of libFuzzer: any bytes get the header of a blob, and run if they open. */
 #include <stdio.h>
 #include <stdlib.h>
 

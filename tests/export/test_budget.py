@@ -1,4 +1,4 @@
-"""What a network takes of a device, in real units."""
+"""The load of a network on a device, in real units."""
 
 from __future__ import annotations
 

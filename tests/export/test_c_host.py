@@ -121,7 +121,7 @@ def test_large_blocks_are_exact_at_the_edge_of_their_bits(
 
 @needs_cc
 def test_every_pass_is_exact_when_all_states_are_at_their_bounds(tmp_path: Path) -> None:
-    """A bias along a row of H takes the first state to its bounds, and the transform to its largest sums."""
+    """A bias along a row of H drives the first state to its bounds, and the transform to its largest sums."""
     rng = np.random.default_rng(23)
     models = []
     for bits in range(6, 17):
@@ -141,7 +141,7 @@ def test_every_pass_is_exact_when_all_states_are_at_their_bounds(tmp_path: Path)
             )
             pattern = hadamard_matrix(64)[row]
             low, high = signed_range(bits)
-            shift = model.layers[0].state_shift + 4  # far above what activation_bits hold after rounding
+            shift = model.layers[0].state_shift + 4  # far above the range of activation_bits after rounding
             bias = np.where(pattern * rng.choice([-1, 1]) < 0, low, high).astype(np.int16)
             models.append(with_layer(model, input_bias_int=bias, input_bias_shift=shift))
     main = write_program(tmp_path, models, packed=[True] * len(models), time=4)
@@ -151,7 +151,7 @@ def test_every_pass_is_exact_when_all_states_are_at_their_bounds(tmp_path: Path)
 
 @needs_cc
 def test_a_bias_of_zeros_may_have_any_shift(tmp_path: Path) -> None:
-    """2^31 is no int32, and no constant of the C."""
+    """2^31 is not an int32, so it cannot be a constant in C."""
     drawn = random_model(np.random.default_rng(3), block_size=8, biased=True)
     zeros = np.zeros(drawn.hidden_size, np.int16)
     model = with_layer(drawn, input_bias_int=zeros, input_bias_shift=31)
@@ -219,7 +219,7 @@ def test_c_holds_no_float_no_heap_no_division_and_no_static_variable() -> None:
             assert word not in code, word
         includes = {line for line in code.splitlines() if line.startswith("#include <")}
         assert includes <= {"#include <string.h>", "#include <avr/pgmspace.h>", "#include <arm_acle.h>"}
-        assert not re.findall(r"#define \w+\(", code)  # functions instead: they know their types
+        assert not re.findall(r"#define \w+\(", code)  # functions instead, which have types
         assert all(macro == macro.upper() for macro in re.findall(r"#define (\w+)", code))
 
 

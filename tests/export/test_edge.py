@@ -1,6 +1,6 @@
 """C equals the reference engine on Cortex-M, RV32 and AVR instruction sets, within its budgets there.
 
-They skip where a cross-compiler or an emulator is missing; under `make test-edge` (HADAMRNN_EDGE=1) they
+Tests skip if a cross-compiler or an emulator is missing; under `make test-edge` (HADAMRNN_EDGE=1) they
 fail.
 """
 
@@ -126,7 +126,7 @@ def test_the_code_of_every_mix_of_options_is_small(
 
 @pytest.mark.parametrize(("hidden_size", "most"), [(128, 5_000), (512, 19_000)])
 def test_a_step_on_the_cortex_m4_keeps_its_budget(hidden_size: int, most: int) -> None:
-    """Of networks that round their input and saturate often."""
+    """The networks round their inputs and saturate often."""
     assert measure(paper_model(hidden_size), installed("cortex-m4")).step <= most
 
 

@@ -1,4 +1,4 @@
-"""Names that C takes, folders that are fresh, metadata that stays inside their comment."""
+"""Names that C accepts, new folders, and metadata that cannot leave its comment."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_the_arduino_library_compiles_and_its_sketch_passes(kind: str, tmp_path:
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler installed")
 @pytest.mark.parametrize("hop", [128, 32])
 def test_the_sketch_classifies_every_window_of_an_endless_stream(hop: int, tmp_path: Path) -> None:
-    """128,000 steps, far more than the state was scaled for: every class is that of its window alone."""
+    """Over 128,000 steps, far more than the state was scaled for, every class depends on its window alone."""
     shape = {"block_size": 16, "hidden_size": 16, "input_size": 1, "input_kind": "dense", "output_size": 4}
     bits = {"input_bits": 8, "activation_bits": 10, "hidden_shift": 4, "weight_bits": 4}
     drawn = random_model(

@@ -1,4 +1,4 @@
-"""The JavaScript export in Node: the engine's bits, streaming, whole sequences and windows."""
+"""The JavaScript export in Node equals the engine bit for bit: streams, whole sequences and windows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def drawn_inputs(model: IntegerModel, rng: np.random.Generator) -> np.ndarray[An
 
 
 def expected(model: IntegerModel, rows: Any, raw: Any, zero: Any, gain: Any) -> dict[str, Any]:
-    """What the engine makes of the same inputs, in the form of replay.mjs."""
+    """The engine's results for the same inputs, in the form of replay.mjs."""
     engine, streams = Engine(model), []
     for row in rows:
         state, logits = engine.init(), []

@@ -1,4 +1,4 @@
-"""The exported folder as a library of several build systems, and under the rules of a careful reviewer."""
+"""The exported folder as a library of several build systems, and under MISRA's rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ int main(void)
     return (int)gesture_window_init(&window, (gesture_slot *)0, 4, 4);
 }
 """
-# Stand-ins for what Zephyr and ESP-IDF define, enough to build what the files name.
+# Stand-ins for the definitions of Zephyr and ESP-IDF, enough to build the listed files.
 ZEPHYR = """
 function(zephyr_library_named name)
   add_library(${name} STATIC)
@@ -133,7 +133,7 @@ def test_the_manifests_name_the_library_its_version_and_its_headers(folder: Path
 
 
 def test_what_arduino_and_platformio_compile_has_no_main(folder: Path) -> None:
-    """Both take the C files of the folder itself, and leave test/ alone."""
+    """Both compile the C files in the folder itself, and ignore test/."""
     sources = sorted(folder.glob("*.c"))
 
     assert [path.name for path in sources] == ["gesture.c", "gesture_window.c"]
@@ -184,7 +184,7 @@ def test_generated_c_is_fit_for_review(model: IntegerModel, tmp_path: Path) -> N
 
     for path in [*made.glob("*.[ch]"), *(made / "test").glob("*.[ch]")]:
         code = code_of(path.read_text())
-        macros = re.findall(r"#define (\w+)\(", code)  # functions know their types; the others are documented
+        macros = re.findall(r"#define (\w+)\(", code)  # functions have types; the other macros are documented
         assert [name for name in macros if f"`{name}`" not in deviation] == [], path
         assert all(macro == macro.upper() for macro in re.findall(r"#define (\w+)", code))
         assert not re.findall(r"\bgoto\b|\bunion\b|//", code)
@@ -192,7 +192,7 @@ def test_generated_c_is_fit_for_review(model: IntegerModel, tmp_path: Path) -> N
             if re.match(r"\s*(if|for|while|else|do|switch|} else)\b", line):
                 assert line.rstrip().endswith("{"), f"{path.name}: {line}"
         for declaration in re.findall(r"^\s+(?:const )?u?int\w*_t [^();]*;", code, re.MULTILINE):
-            assert "," not in re.sub(r"{[^}]*}|\[[^]]*\]", "", declaration), declaration  # one a line
+            assert "," not in re.sub(r"{[^}]*}|\[[^]]*\]", "", declaration), declaration  # one per line
 
 
 @pytest.mark.edge  # make test-edge installs cppcheck

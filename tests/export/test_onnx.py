@@ -1,4 +1,4 @@
-"""ONNX in onnxruntime: the float network is torch's within rounding, the integer one the engine's bits."""
+"""ONNX in onnxruntime: the float network equals torch up to rounding, the integer one the engine exactly."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_the_readme_tells_floats_from_integers_whatever_the_name(tmp_path: Path)
 
 
 def test_a_stack_whose_last_layer_never_makes_a_step_has_a_graph(tmp_path: Path) -> None:
-    """2^70 inputs make its first one: no int64 counts them."""
+    """Its first step needs 2^70 inputs, more than an int64 can count."""
     network = Network(1, 4, 2, num_layers=8, stride=1024, activation_bits=6)
     model = draw_integers(network, np.random.default_rng(0))
     folder = export_onnx(tmp_path / "onnx", integer_model=model)

@@ -1,4 +1,4 @@
-"""A page holds the pad and the test sequences that its network can answer."""
+"""A page has a drawing pad and test sequences if its network can read them."""
 
 from __future__ import annotations
 

@@ -78,12 +78,12 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 pytestmark = pytest.mark.prove
-# Eva finds no alarm in the runtime, but not by itself that sums over steps are as bounded as before.
+# Eva finds no alarm in the runtime, but cannot show alone that sums over steps remain bounded.
 SUMS_NOT_BOUNDED = ("leaky pools", "stack with a stride")
 
 
 def prove(folder: Path) -> str:
-    """Return what Eva could not prove, an alarm a line."""
+    """Return what Eva could not prove, one alarm per line."""
     if shutil.which("frama-c") is None and not os.environ.get("HADAMRNN_PROVE"):
         pytest.skip("no frama-c installed: make prove installs it")
     libc = subprocess.run(["frama-c", "-print-share-path"], capture_output=True, text=True, check=True).stdout
@@ -135,13 +135,13 @@ def extreme(model: IntegerModel) -> IntegerModel:
 
 
 def write_proof(folder: Path, kind: str) -> None:
-    """Write a program about every network of the sizes of one that was drawn."""
+    """Write a program for all networks of the size of a drawn one."""
     rng = np.random.default_rng(11)
     while True:
         model = family_model(rng, weight_bits=4, **{**SMALL, **KINDS[kind]})
         try:
             extreme(model)
-        except InputError:  # some data of these sizes and shifts could overflow: draw other ones
+        except InputError:  # some data of these sizes and shifts could overflow: draw again
             continue
         break
     write_sources(folder, model, "net")

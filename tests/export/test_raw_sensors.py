@@ -1,4 +1,4 @@
-"""From int16 recordings to a firmware of one's own, by the documented commands and no option."""
+"""From int16 recordings to the user's firmware, by the documented commands without options."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def build(folder: Path, compiler: str, flags: Sequence[str] = SANITIZED) -> Path
 
 
 def case(blob: bytes, golden: Golden, window: int) -> bytes:
-    """Return what the driver reads of one case."""
+    """Return the driver's input for one case."""
     inputs = golden.inputs.astype("<i4")
     head = struct.pack("<5I", *inputs.shape[:2], window, HOP, inputs.size)
     return struct.pack("<I", len(blob)) + blob + head + inputs.tobytes()
@@ -138,7 +138,7 @@ def damage(rng: np.random.Generator, blob: bytes, *, seal: bool) -> bytes:
 
 @pytest.mark.parametrize("seal", [False, True], ids=["checksum", "sealed"])
 def test_a_damaged_blob_is_refused_or_runs_without_undefined_behaviour(seal: bool, gcc_driver: Path) -> None:
-    """An unsealed one that opens must give the same bits; a sealed one is another network, if it opens."""
+    """An unsealed blob that opens must give the same bits; a sealed one that opens is another network."""
     rng = np.random.default_rng(7)
     networks = [drawn(rng, index) for index in range(100)]
     blobs = [ModelData(model).blob for model, _, _ in networks]
@@ -211,7 +211,7 @@ def test_a_factor_of_an_order_that_has_no_hadamard_matrix_is_refused(gcc_driver:
 
 @pytest.mark.edge
 def test_a_fuzzer_finds_no_blob_that_opens_and_misbehaves(tmp_path: Path) -> None:
-    """libFuzzer seals every input, so that it meets the checks behind the checksum."""
+    """libFuzzer seals every input, so that it reaches the checks behind the checksum."""
     seconds, corpus = 30, tmp_path / "corpus"
     corpus.mkdir()
     rng = np.random.default_rng(5)

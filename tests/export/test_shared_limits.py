@@ -32,7 +32,7 @@ NUMBERS = {"output_bias_shift": (0, 31), "longest": (1, 0xFFFF)}
 
 
 def unproven(owner: Any, **fields: Any) -> Any:
-    """Return a copy of a frozen dataclass with other fields that nothing has checked."""
+    """Return a copy of a frozen dataclass with other fields, unchecked."""
     other = copy.copy(owner)
     for name, value in fields.items():
         object.__setattr__(other, name, value)
@@ -40,7 +40,7 @@ def unproven(owner: Any, **fields: Any) -> Any:
 
 
 def variants(model: IntegerModel) -> Iterator[tuple[IntegerModel, bool]]:
-    """Yield networks in which one number differs, and whether Python takes them."""
+    """Yield networks in which one number differs, and whether Python accepts them."""
     for place, layer in enumerate(model.layers):
         for name, (low, high) in LAYER_NUMBERS.items():
             if getattr(layer, name) is None or (

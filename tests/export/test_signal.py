@@ -97,7 +97,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, NDArray[n
 
 @pytest.fixture(scope="module")
 def predicted(run: Run, recording: tuple[Path, NDArray[np.int16]]) -> list[int]:
-    """What `predict --integer` says of each window, the network's windows side by side."""
+    """The predictions of `predict --integer` for each window, the network's windows side by side."""
     names = run.integer.class_names
     found = run.predict(recording[0], integer=True)
     return [
@@ -146,7 +146,7 @@ def test_javascript_gives_the_classes_of_predict(
 
 @pytest.fixture(scope="module")
 def table_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A quantized run on values between -1 and 1, whose samples have a unit of their own."""
+    """A quantized run on values between -1 and 1, whose samples need a unit."""
     folder, rng = tmp_path_factory.mktemp("tables"), np.random.default_rng(6)
     for name, frequency in (("low", 400.0), ("high", 1100.0)):
         for part in range(3):

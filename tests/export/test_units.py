@@ -69,7 +69,7 @@ console.log(JSON.stringify(labels));
 
 @dataclass
 class Trained:
-    """A fitted network with its exports, in a folder of its own, and its predictions for `x`."""
+    """A fitted network with its exports in a folder, and its predictions for `x`."""
 
     x: NDArray[np.float64]
     predicted: Labels
@@ -138,7 +138,7 @@ def trained(
 
 
 def exported(trained: Trained, target: str, write: Callable[..., Path]) -> Path:
-    """Return the folder of an export, which is written if the command has not written it."""
+    """Return the folder of an export; write it first if necessary."""
     folder = trained.folder / target
     return folder if folder.exists() else write(trained.integer, folder, "net")
 

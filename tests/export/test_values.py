@@ -1,4 +1,4 @@
-"""Firmware's own numbers: a regressor's answers in fixed point, and a sensor's zero and gain."""
+"""Numbers for firmware: a regressor's answers in fixed point, and a sensor's zero and gain."""
 
 from __future__ import annotations
 

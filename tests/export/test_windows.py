@@ -1,4 +1,4 @@
-"""Windows in C: the bits of `SlidingWindow`, from raw codes to the class, whatever the window and the hop."""
+"""Windows in C equal `SlidingWindow` bit for bit, from raw codes to the class, for any window and hop."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def expected_lines(model: IntegerModel, stream: NDArray[Any], size: int, hop: in
 
 
 def drawn_case(rng: np.random.Generator, number: int) -> tuple[IntegerModel, NDArray[Any], int, int]:
-    """Return a network whose blocks all leak, in part or not at all, its inputs, and a window."""
+    """Return a network in which all, some or no blocks leak, its inputs, and a window."""
     leak = ((), (1, 0), (2,), (3, 1))[number % 4]
     model = family_model(rng, leak=leak) if number % 5 else random_model(rng)
     hop = int(rng.integers(1, 5))

@@ -85,7 +85,7 @@ def _integer_models(draw: st.DrawFn, /, **fixed: Any) -> IntegerModel:
 
 
 def _lowered_until_proven(arguments: dict[str, Any]) -> IntegerModel:
-    """Take precision off the accumulator, then the biases' shifts, until its bound is proven."""
+    """Reduce the accumulator's precision, then the shifts of the biases, until its bound is proven."""
     lowest = arguments["activation_bits"] - arguments["hidden_shift"]
     while True:
         try:
@@ -100,7 +100,7 @@ def _lowered_until_proven(arguments: dict[str, Any]) -> IntegerModel:
 
 @pytest.fixture(scope="session")
 def integer_models() -> ModelStrategy:
-    """Return the strategy; keyword arguments fix fields that other fields do not hang on."""
+    """Return the strategy; keyword arguments fix fields on which no other field depends."""
     return _integer_models
 
 

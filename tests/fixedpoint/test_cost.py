@@ -1,4 +1,4 @@
-"""The sizes and counts printed in the paper come out of `cost`."""
+"""`cost` gives the sizes and counts that the paper prints."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_printed_sizes_come_out_to_the_printed_precision(
 
 
 def test_the_copy_task_at_2_bits_is_a_misprint() -> None:
-    """The table prints 1.44; the rule that gives every other cell gives 1.14."""
+    """The table prints 1.44, but the rule behind every other cell gives 1.14."""
     assert f"{network_size(network(128, *COPY, weight_bits=2)).kilobytes:.2f}" == "1.14"
 
 
@@ -169,7 +169,7 @@ def test_a_layer_above_a_stride_is_counted_as_often_as_it_steps() -> None:
     whole = fast_step_cost(network(64, 4, 3, **fields))
     strided = fast_step_cost(network(64, 4, 3, stride=4, **fields))
 
-    # U, then U'; W h in five rounds and the leak; a gain and an offset below, and there a sum for the stride.
+    # U, then U'; W h in five stages and the leak; below, a gain, an offset and a sum for the stride.
     assert whole.input == Operations(64 * 4 + 64 * 64, 64 * 4 + 64 * 64)
     assert strided.input == Operations(64 * 4 + 64 * 16, 64 * 4 + 64 * 16)
     assert whole.recurrent == Operations(64, 2 * 64 * 6 + 64)
@@ -185,7 +185,7 @@ def test_everything_that_a_stack_stores_is_counted() -> None:
     size = network_size(stack)
 
     assert size.signs == 128 + 64
-    assert size.weights == 4 * (128 * 32 + 64 * 128 + 12 * 64 * 4)  # three means and one last of each unit
+    assert size.weights == 4 * (128 * 32 + 64 * 128 + 12 * 64 * 4)  # three means and one last state per unit
     assert size.biases == 12 * (128 + 64 + 12)
     assert size.scales == 4 * 4 + 12 * 3 * 64 + 2 * 12 * 128 + 4 * 64 * 4
 

@@ -1,4 +1,4 @@
-"""Events are those of the definition, and C and JavaScript raise the same at the same windows."""
+"""Events follow the definition, and C and JavaScript raise the same events at the same windows."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_raw_encoding_keeps_sixteen_bits_of_the_scale(
     scale = -scale if negative else scale
     factor = scale * 2 ** (bits - 1) / input_scale
 
-    # Past 2^16 every raw code but 0 saturates; below 2^-31 a whole int32 range moves x by less than one.
+    # Above 2^16 every raw code except 0 saturates; below 2^-31 the whole int32 range moves x by less than 1.
     if not 2.0**-31 <= abs(factor) < 2**16:
         with pytest.raises(InputError, match="Choose another raw unit"):
             raw_encoding([scale], [0], input_scale=input_scale, input_bits=bits)

@@ -134,7 +134,7 @@ def test_a_step_takes_one_input_a_stream_and_never_reshapes(
     engine = Engine(model)
     channels = (model.input_size,) if model.input_kind == "dense" else ()
 
-    engine.step(engine.init(), np.zeros(channels, np.int64))  # one stream may leave out its axis
+    engine.step(engine.init(), np.zeros(channels, np.int64))  # the axis of a single stream is optional
     engine.step(engine.init(4), np.zeros((4, *channels), np.int64))
     for shape in ((1, 4, *channels), (4 * (channels or (1,))[0] + 1,), (2, *channels), (4, *channels, 1)):
         with pytest.raises(InputError, match="One step of 4 streams must have shape"):

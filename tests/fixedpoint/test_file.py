@@ -1,4 +1,4 @@
-"""The packed file: the paper's size, the same integers, and no trust in what it reads."""
+"""The packed file: the paper's size, the same integers, and no trust in its content."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_loading_gives_every_network_of_the_family_and_the_size_that_cost_counts
         assert np.array_equal(Engine(again).run(codes).logits, Engine(model).run(codes).logits)
         tensors = safetensors_numpy.load(data)
         size, bits = file_size(model, len(data)), network_size(model.network).bits
-        # Each tensor ends with a whole byte.
+        # Each tensor is rounded up to whole bytes.
         assert bits <= 8 * size.payload < bits + 8 * len(tensors)
         assert size.total == len(data)
 
@@ -142,7 +142,7 @@ def test_the_payload_of_a_stack_is_its_cost_to_the_byte() -> None:
 
 
 def opened(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header, less its checksum, and the tensors of a file."""
+    """Return the header of a file without its checksum, and the tensors."""
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["hadamrnn"])
     del header["sha256"]
@@ -150,7 +150,7 @@ def opened(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def forged(header: dict[str, Any], tensors: dict[str, Any]) -> bytes:
-    """Return a file of these with a good checksum."""
+    """Return a file of these with a valid checksum."""
     text = json.dumps({**header, "sha256": _checksum(header, tensors)})
     data: bytes = safetensors_numpy.save(tensors, metadata={"hadamrnn": text})
     return data
@@ -173,7 +173,7 @@ def test_a_name_of_a_tensor_cannot_break_the_line_of_the_error() -> None:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """Flip, overwrite, cut, repeat or insert; half of the time within the header, where it hurts most."""
+    """Flip, overwrite, cut, repeat or insert bytes; half of the time in the header, where it matters most."""
     copy = bytearray(data)
     header = 8 + struct.unpack("<Q", data[:8])[0]
     for _ in range(rng.choice([1, 1, 1, 2, 8, 64])):
@@ -209,7 +209,7 @@ def test_ten_thousand_damaged_files_load_or_fail_with_one_clear_error() -> None:
     for round_ in range(10_000):
         data = damaged(originals[round_ % 3], rng)
         try:
-            assert from_bytes(data) == models[round_ % 3]  # the damage met nothing but white space
+            assert from_bytes(data) == models[round_ % 3]  # the damage only affected white space
             loaded += 1
         except InputError as error:
             assert str(error)
@@ -223,7 +223,7 @@ def test_ten_thousand_damaged_files_load_or_fail_with_one_clear_error() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stacked", [False, True])
 def test_forged_fields_with_a_good_checksum_fail_clearly(stacked: bool) -> None:
-    """A checksum guards against accidents only: every field is checked as if it were not there."""
+    """A checksum only protects against accidents: every field is checked all the same."""
     rng = random.Random(6)
     stack = family_model(np.random.default_rng(1), **STACK)
     header, tensors = opened(to_bytes(stack if stacked else paper_model(16, 3, 2, 4, "dense")))
@@ -266,7 +266,7 @@ def test_forged_fields_with_a_good_checksum_fail_clearly(stacked: bool) -> None:
             except InputError as error:
                 assert "\n" not in str(error)
             else:
-                # A forged scalar, or no b_i, may be a model of its own; other bad tensors never are.
+                # A forged scalar, or a missing b_i, may give a valid model; other bad tensors never do.
                 assert chosen is tensors or tensors.keys() - chosen.keys() == {"input_bias_int"}
 
 

@@ -1,4 +1,4 @@
-"""Estimated instructions are those of the measured costs, term by term."""
+"""Estimated instructions follow from the measured costs, term by term."""
 
 from __future__ import annotations
 

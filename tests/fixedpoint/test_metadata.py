@@ -1,4 +1,4 @@
-"""Metadata are short strings and finite numbers: at the limit they are taken, beyond it refused."""
+"""Metadata are short strings and finite numbers: accepted at the limit, refused beyond it."""
 
 from __future__ import annotations
 

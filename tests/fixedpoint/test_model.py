@@ -1,4 +1,4 @@
-"""What an `IntegerModel` refuses, and the proof that its accumulators stay in int32."""
+"""The checks of `IntegerModel`, and the proof that its accumulators stay in int32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native engine against the one on arrays of numpy: the same bits, by every instruction set."""
+"""The native engine equals the numpy engine bit for bit, on every instruction set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCHES = (0, 1, 7, 31, 33, 70)
 
 @pytest.fixture(params=["baseline", "avx2", "avx512"])
 def isa(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Let engines run on one instruction set after the other."""
+    """Run engines on each instruction set in turn."""
     library = load_library()
     if library is None or request.param not in library.isas:
         pytest.skip(f"there is no {request.param} here")

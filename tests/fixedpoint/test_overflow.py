@@ -1,4 +1,4 @@
-"""The overflow proof: what it lets through never leaves 32 bits, and it lets through what comes near."""
+"""The overflow proof: accepted networks never leave 32 bits, and networks close to the limit are accepted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def with_layers(model: IntegerModel, **changes: Any) -> IntegerModel:
 
 
 def highest(make: Callable[[int], IntegerModel], start: int) -> IntegerModel:
-    """Return the last of make(start), make(start + 1), ... that the proof lets through."""
+    """Return the last of make(start), make(start + 1), ... that the proof accepts."""
     model = make(start)
     for value in range(start + 1, 64):
         try:
@@ -37,7 +37,7 @@ def highest(make: Callable[[int], IntegerModel], start: int) -> IntegerModel:
 
 
 def pushed(model: IntegerModel) -> IntegerModel:
-    """Return a model with every shift as high as the proof lets it be."""
+    """Return a model with every shift as high as the proof allows."""
     for index in range(len(model.layers)):
         for name in ("input_bias_shift", "offset_shift", "gain_shift", "skip_shift"):
             model = _pushed(model, index, name)
@@ -70,14 +70,14 @@ def test_nothing_that_is_proven_leaves_32_bits_when_everything_is_at_its_bounds(
             assert Engine(model, native=native).run(codes).logits[0].tolist() == logits
         assert plain.largest < 2**31
         reached += plain.largest > 2**30
-    assert reached > 20  # the bounds are met, not avoided
+    assert reached > 20  # the bounds are reached
 
 
 @pytest.mark.parametrize("leak", [0, 1, 9, 15])
 def test_the_accumulator_may_come_one_below_its_limit_with_the_rounding_of_the_leak(leak: int) -> None:
     network = Network(259, 256, 2, leak=(leak,) if leak else (), weight_bits=8, activation_bits=16)
     half = 1 << leak >> 1
-    # state 256 2^15 2^7 = 2^30, input (258 127 + 1) 2^15 = 2^30 - 2^15, and a bias for what is left.
+    # state 256 2^15 2^7 = 2^30, input (258 127 + 1) 2^15 = 2^30 - 2^15, and a bias for the rest.
     weight = np.full((256, 259), 127)
     weight[:, 0] = 1
 
@@ -107,7 +107,7 @@ def test_a_sum_over_the_longest_sequence_fits_and_one_step_more_is_not_promised(
     engine, state = Engine(model), Engine(model).init()
     state.hidden[0][:] = 2**15 - 1
     state.steps = model.longest - 1
-    state.pools["mean"][:] = state.steps * (2**16 - 1)  # as if the state had been at its top all along
+    state.pools["mean"][:] = state.steps * (2**16 - 1)  # as if the state had always been at its maximum
 
     engine._readout.add(state.pools, state.hidden[0])
     state.steps += 1

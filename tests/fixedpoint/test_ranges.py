@@ -1,4 +1,4 @@
-"""The range of every number of an integer network: its ends are in it, one further is refused by name."""
+"""The range of every number of an integer network: its ends are accepted, the next values refused by name."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_number_lies_in_its_range_ends_included(
     for value in (low - 1, high + 1):
         text = refusal(models[owner], **{name: value})
         assert rule.search(text) and str(value) in text and str(low) in text and str(high) in text
-    for value in (low, high):  # other rules may refuse it
+    for value in (low, high):  # other rules may refuse this value
         assert not re.search(rf"\b{name} must lie", refusal(models[owner], **{name: value}))
 
 

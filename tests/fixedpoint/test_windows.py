@@ -1,4 +1,4 @@
-"""Sliding windows: each answer is that of its window alone."""
+"""Sliding windows: each answer depends on its window alone."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_only_entries_of_windows_count_as_saturated() -> None:
     for code in codes[0, :6]:
         sliding.push(code)
 
-    # Three windows have begun: two are whole, the last one has seen two inputs.
+    # Three windows have begun: two are complete, the last one has two inputs.
     clipped = [engine.run(codes[:, :length]).saturations for length in (4, 4, 2)]
     assert sliding.saturations == sum(clipped) > 0
 

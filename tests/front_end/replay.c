@@ -1,4 +1,4 @@
-/* Runs the front ends of standard input and prints the codes that each gives, a line each.
+/* Runs the front ends described on standard input and prints their codes, one line for each.
  * A case: frame hop log2_size bands is_mel noise_shift, the number of bytes of the tables, where the five begin, the bytes, the
  * number of samples, the samples. */
 #include <stdio.h>

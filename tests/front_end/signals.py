@@ -43,7 +43,7 @@ def drawn_signal(kind: str, size: int, rng: np.random.Generator) -> Samples:
 
 
 def c_cases(cases: Sequence[tuple[FrontEnd, Samples]]) -> str:
-    """Return what `replay.c` reads."""
+    """Return the input of `replay.c`."""
     lines = []
     for front_end, samples in cases:
         content, starts = front_end_bytes(front_end)

@@ -113,7 +113,7 @@ def float_bands(front_end: FrontEnd, samples: Samples) -> NDArray[np.float64]:
 @pytest.mark.parametrize("kind", ["mel", "bands"])
 @pytest.mark.parametrize("signal", ["noise", "tone", "square", "full scale"])
 def test_bands_are_those_of_float64_within_015_decibels(kind: str, signal: str) -> None:
-    """Above the noise floor: what rounding the samples to int16 leaves, and 60 dB below the loudest band."""
+    """Above the noise floor, which is the rounding noise of int16 or 60 dB below the loudest band."""
     rng = np.random.default_rng(7)
     errors = []
     for _ in range(12):

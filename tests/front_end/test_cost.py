@@ -1,4 +1,4 @@
-"""What a front end takes on devices: its codes are numpy's there, and its cost is what the emulator finds."""
+"""Front ends on devices: the same codes as numpy, and the estimated cost is that of the emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: print how files, commands and mixtures ended; exit with 1 if one went wrong."""
+"""`python -m tests.fuzz`: print the outcomes of all cases; exit with 1 if one went wrong."""
 
 from __future__ import annotations
 

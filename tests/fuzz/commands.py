@@ -23,13 +23,13 @@ HOSTILE = (
     *("train_size=1000000000000", "a=[", "2020-13-45", "0x_", "\udc80", "é", "/dev/null", "/", ".", "--"),
     *("ternary", "9" * 5000, "A" * 5000),
 )
-# What makes a command work longer, not worse: their large values are honest requests.
+# Options whose large values are legitimate and only make a command run longer.
 LENGTHS = ("epochs", "steps", "trials", "minutes", "finetune_steps", "budget", "samples", "repeats", "rounds")
-LONG = {"bench", "demo", "search", "reproduce", "--finetune"}  # work longer when nothing is wrong with them
+LONG = {"bench", "demo", "search", "reproduce", "--finetune"}  # run long if nothing is wrong with them
 
 
 def fuzz_commands(folder: Path, count: int, seed: int = 0) -> tuple[dict[str, int], list[str]]:
-    """Run `count` command lines; return how they ended, and what went wrong."""
+    """Run `count` command lines; return their outcomes, and what went wrong."""
     torch.set_num_threads(1)
     run = folder / "run"
     train(resolve_config("digits", overrides={"epochs": 1, "hidden_size": 8, "threads": 1}), run)
@@ -82,7 +82,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
 
 def _case(line: list[str], folder: Path) -> Callable[[], str]:
-    """Return the run of one command line in a folder of its own, in this process."""
+    """Run one command line in a new folder, in this process."""
 
     def case() -> str:
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Ways to damage a file: flipped bits, missing ends, spliced parts, and headers that lie."""
+"""Ways to damage a file: flipped bits, missing ends, spliced parts, and false headers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MARK = "HOSTILE"
 
 
 class Damaged(NamedTuple):
-    """A file, and whether a reader that takes it must find what the original held."""
+    """A damaged file, and whether a reader that accepts it must return the original content."""
 
     how: str
     content: bytes
@@ -47,7 +47,7 @@ class Damaged(NamedTuple):
 
 
 def worn(content: bytes, draw: random.Random) -> Damaged:
-    """Return `content` as bad disks and broken transfers leave it."""
+    """Return `content` with the damage of bad disks and broken transfers."""
     kind = draw.randrange(5)
     at, end = sorted(draw.randrange(len(content) + 1) for _ in range(2))
     if kind == 0:
@@ -95,7 +95,7 @@ def lying_yaml(text: str) -> Iterator[tuple[str, str]]:
 def lying_header(content: bytes) -> Iterator[Damaged]:
     """Yield a safetensors file with each value of its header, and of the JSON texts in it, changed.
 
-    Each comes as it is and with a fresh checksum, as an attacker would write it.
+    Each appears unchanged and with a new checksum, as an attacker would write it.
     """
     length = int.from_bytes(content[:8], "little")
     header, tensors = json.loads(content[8 : 8 + length]), content[8 + length :]
@@ -116,7 +116,7 @@ def lying_header(content: bytes) -> Iterator[Damaged]:
 
 
 def lying_npz(content: bytes) -> Iterator[Damaged]:
-    """Yield an archive whose arrays claim other shapes and types, or whose members claim other sizes."""
+    """Yield archives whose arrays claim other shapes and types, or whose members claim other sizes."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     for name, data in members.items():

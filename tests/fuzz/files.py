@@ -15,7 +15,7 @@ from tests.fuzz.worker import run_limited
 
 
 def fuzz_files(folder: Path, count: int, seed: int = 0) -> tuple[dict[str, dict[str, int]], list[str]]:
-    """Read `count` damaged files; return how those of each kind ended, and what went wrong."""
+    """Read `count` damaged files; return the outcomes of each kind, and what went wrong."""
     torch.set_num_threads(1)
     subjects = make_subjects(folder)
     tally: dict[str, dict[str, int]] = {}

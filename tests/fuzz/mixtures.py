@@ -46,7 +46,7 @@ class Check:
 
     words: tuple[str, ...]
     reads: tuple[str, ...]
-    writes: str = ""  # the folder or file, relative to the arena, that is part of the answer
+    writes: str = ""  # a folder or file, relative to the arena, that belongs to the answer
 
 
 CHECKS = {
@@ -94,12 +94,12 @@ class Arena:
                 (self.folder / name).write_bytes(files[name])
 
     def keep(self, name: str) -> None:
-        """Remember the arena's run as the intact run `name`."""
+        """Store the arena's run as the intact run `name`."""
         paths = [*(self.folder / "run" / each for each in RUN_FILES), *(self.folder / n for n in DATA_FILES)]
         self.intact[name] = {path.name: path.read_bytes() for path in paths if path.is_file()}
 
     def answer(self, check: Check, files: Files) -> str:
-        """Return how a command ends on these files: "refused", a digest of its answer, or what is wrong."""
+        """Return the outcome of a command on these files: "refused", a digest of its answer, or a fault."""
         self.fill(files)
         new = "new.npz" if b"npz" in files.get("config.yaml", b"").partition(b"task: ")[2][:4] else "new.csv"
         words = [str(self.folder / word) if word in ("run", "out") else word for word in check.words]
@@ -116,7 +116,7 @@ class Arena:
 
 
 def fuzz_mixtures(folder: Path, count: int, seed: int = 0) -> tuple[dict[str, int], list[str]]:
-    """Run commands on `count` mixtures; return how they ended, and what went wrong."""
+    """Run commands on `count` mixtures; return their outcomes, and what went wrong."""
     torch.set_num_threads(1)
     arena = make_arena(folder)
     expected = {
@@ -148,7 +148,7 @@ def fuzz_mixtures(folder: Path, count: int, seed: int = 0) -> tuple[dict[str, in
 
 def _draw_check(rng: random.Random, files: Files) -> str:
     name = rng.choice(list(CHECKS))
-    # ONNX takes the models that there are, while every intact run has two.
+    # ONNX exports the models that exist, and every intact run has two.
     complete = all(each in files for each in (*LOADED, INTEGER))
     return name if name != "export --to onnx" or complete else "export --to c"
 
@@ -169,11 +169,11 @@ def _owners(arena: Arena, check: Check, files: Files) -> list[str]:
 def _reads(check: Check, files: Files, data: str) -> list[str]:
     reads = check.reads
     if "export" in check.words and INTEGER not in files:
-        reads = (*LOADED, "data")  # it quantizes first
+        reads = (*LOADED, "data")  # quantizes first
     elif "c" in check.words and "model.safetensors" not in files:
         reads = (INTEGER,)  # an integer model alone is enough for C
     if "--resume" in check.words and "resume.safetensors" not in files:
-        reads = ("config.yaml", "run.json", "data")  # it starts again
+        reads = ("config.yaml", "run.json", "data")  # starts again
     return [data if name == "data" else name for name in reads]
 
 
@@ -203,7 +203,7 @@ def _mix(arena: Arena, rng: random.Random) -> tuple[str, Files]:
 
 
 def call(*words: str) -> tuple[int, str, str]:
-    """Run a command in this process and return its status and what it printed."""
+    """Run a command in this process and return its status and output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:

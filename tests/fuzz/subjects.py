@@ -1,4 +1,4 @@
-"""Every kind of file that `hadamrnn` reads, with a small original and its reader."""
+"""All kinds of files that `hadamrnn` reads, each with a small original and a reader."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Subject:
 
     Args:
         path: the original; a damaged one takes its place while it is read.
-        read: returns a digest of what the file says, or raises.
-        lies: makes the systematic damages.
-        checked: whether a file that is taken must say what the original said, unless it was sealed again.
+        read: returns a digest of the content, or raises.
+
+        checked: whether an accepted file must have the original content, unless it was sealed again.
     """
 
     path: Path

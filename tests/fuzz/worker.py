@@ -1,4 +1,4 @@
-"""Runs cases in a forked process with limits of time and memory, and says how each ended."""
+"""Run cases in a forked process with limits on time and memory, and return their outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TimeOut(BaseException):
 
 
 def run_limited(cases: Sequence[Callable[[], str]]) -> list[str]:
-    """Return for every case what it returned, or how it went wrong.
+    """Return the result of every case, or what went wrong.
 
     A case that ends its process is reported as such, and the rest run in a new one. So do the cases after one
     that was interrupted, perhaps while a module was being imported.
@@ -37,7 +37,7 @@ def run_limited(cases: Sequence[Callable[[], str]]) -> list[str]:
         answers = True
         try:
             while len(outcomes) < len(cases):
-                if not receiver.poll(PATIENCE):  # it waits, or the alarm inside was not heard
+                if not receiver.poll(PATIENCE):  # the case is waiting, or its alarm had no effect
                     answers = False
                     os.kill(child, signal.SIGKILL)
                 outcomes.append(receiver.recv())
@@ -79,5 +79,5 @@ def _work(cases: Sequence[Callable[[], str]], sender: Connection) -> None:
 
 
 def virtual_bytes() -> int:
-    """Return the address space that this process takes."""
+    """Return the size of this process's address space."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -1,4 +1,4 @@
-"""Tests of the native library: without it they have nothing to say."""
+"""Skip the tests of the native library if it is missing."""
 
 from __future__ import annotations
 

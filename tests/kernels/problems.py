@@ -50,7 +50,7 @@ def make_case(
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
 ) -> Recurrence:
-    """Return a recurrence with its input; real signs near +-1, so that gradients in them are honest."""
+    """Return a recurrence with its input; signs are real numbers near +-1, to check their gradients."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""What the engine promises of memory and time."""
+"""The engine's guarantees on memory and time."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_training_memory_does_not_grow_with_length() -> None:
 def test_training_memory_of_a_pooled_network_grows_like_a_root_at_most() -> None:
     long, longest = (extra_megabytes_of_a_step(steps, "mean") for steps in (100_000, 1_000_000))
 
-    assert longest < 50  # the marks of all steps would take 260
+    assert longest < 50  # the bits of all steps would take 260
     assert longest < 4 * long
 
 
 def cpu_seconds_of_a_step(hidden_size: int) -> float:
-    """Return the least processor time of a forward and backward scan: other processes hardly change it."""
+    """Return the least processor time of a forward and backward scan, which other processes hardly affect."""
     signs = torch.randn(hidden_size).sign().requires_grad_()
     weight = torch.randn(hidden_size, 1, requires_grad=True)
     x = torch.rand(4, 256, 1)

@@ -1,4 +1,4 @@
-"""Cross-entropy: torch's where torch is exact, and still there where torch rounds to zero."""
+"""Cross-entropy: equal to torch's where torch is exact, and positive where torch rounds to zero."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_leading_shape_is_flattened() -> None:
     torch.testing.assert_close(cross_entropy(logits, targets), flat)
 
 
-@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
+@pytest.mark.filterwarnings("ignore")  # torch's compiler uses a deprecated part of itself
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_a_multiple_of_the_loss_has_that_multiple_of_its_gradient_compiled_too(factor: float) -> None:
     logits, targets = torch.randn(50, 5, requires_grad=True), torch.randint(5, (50,))

@@ -1,4 +1,4 @@
-"""Every method is the plain loop: values, gradients, precision, memory."""
+"""Every method equals the plain loop: values, gradients, precision, memory."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def possible(case: Recurrence, every_output: bool) -> list[str]:
 
 
 def weighted_sum(*tensors: Tensor | None) -> Tensor:
-    """Return a scalar in which every entry has a weight of its own."""
-    total = torch.zeros((), dtype=torch.float64, requires_grad=True)  # also where no tensor has entries
+    """Return a weighted sum in which every entry has a different weight."""
+    total = torch.zeros((), dtype=torch.float64, requires_grad=True)  # even if all tensors are empty
     for tensor in tensors:
         if tensor is not None and tensor.numel():
             weights = torch.linspace(-1, 1, tensor.numel(), dtype=torch.float64).reshape(tensor.shape)
@@ -269,10 +269,10 @@ def test_the_choice_is_by_cost_and_is_logged(caplog: pytest.LogCaptureFixture) -
         return choose_method(replace(shape, **changes), native)  # type: ignore[arg-type]
 
     assert chosen() == chosen(native=False) == "kernel"
-    assert chosen(native=False, time=20) == "scan"  # six squares of W would outweigh its steps
+    assert chosen(native=False, time=20) == "scan"  # six squares of W would cost more than its steps
     assert chosen(every_output=True) == chosen(relu=True) == "scan"
     assert chosen(x=None, ids=torch.empty(64, 784, device="meta")) == "scan"
-    assert chosen(input_size=300) == "scan"  # the powers W^j U would outweigh the batch
+    assert chosen(input_size=300) == "scan"  # the powers W^j U would cost more than the batch
     assert chosen(h_0=torch.empty(64, 512, device="meta")) == "scan"
     assert chosen(batch=1, time=10_000) == chosen(time=1_000_000) == "scan"
 

@@ -1,4 +1,4 @@
-"""The native library: its operators, its bits, its instruction sets, its refusals."""
+"""The native library: operators, determinism, instruction sets and refused inputs."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_every_slice_is_taken_once_however_many_threads_ask(threads: Callable[[i
 
 
 class _switching_range:
-    """A range whose iterator lets other threads in between reading and advancing, as without the GIL."""
+    """A range whose iterator lets other threads run between reading and advancing, as without the GIL."""
 
     def __init__(self, stop: int) -> None:
         self.value, self.stop = 0, stop
@@ -244,7 +244,7 @@ def test_ids_are_looked_at_once_at_the_door_in_a_training_step(monkeypatch: pyte
 
 
 def test_a_training_step_reaches_c_within_eight_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From HadamRNN.forward, which counts, to the kernel; torch's own frames count too."""
+    """Count from HadamRNN.forward (included) to the kernel, torch's own frames included."""
     depths: list[int] = []
 
     def counting(kernel: Callable[..., int]) -> Callable[..., int]:

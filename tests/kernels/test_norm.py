@@ -1,4 +1,4 @@
-"""What lies between two layers: the native form is the plain one, and which steps count."""
+"""Fused normalisation: the native form equals the plain one, and only valid steps count."""
 
 from __future__ import annotations
 

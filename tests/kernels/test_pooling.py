@@ -1,4 +1,4 @@
-"""Pooled read-outs: what they are, whose steps count, and their gradients."""
+"""Pooled read-outs: their definition, the steps that count, and their gradients."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def plain_pooled(case: Recurrence, kinds: tuple[str, ...], theta: Tensor | None)
 
 
 def gradients(case: Recurrence, features: Tensor) -> tuple[Tensor, ...]:
-    """Return the gradients of a sum in which each entry has its own weight, wherever one is asked for."""
+    """Return all requested gradients of a sum in which each entry has a different weight."""
     weights = torch.linspace(-1, 1, features.numel(), dtype=features.dtype).reshape(features.shape)
     asking = [leaf for leaf in leaves(case) if leaf.requires_grad]
-    total = (features * weights).sum() + sum(0 * leaf.sum() for leaf in asking)  # also where no step counts
+    total = (features * weights).sum() + sum(0 * leaf.sum() for leaf in asking)  # even if no step counts
     return torch.autograd.grad(total, asking, allow_unused=True, materialize_grads=True)
 
 

@@ -1,4 +1,4 @@
-"""The projection of all steps at once: torch's linear layer, with its derivatives, in fixed sums."""
+"""The projection of all steps at once: torch's linear layer and its derivatives, summed in a fixed order."""
 
 from __future__ import annotations
 

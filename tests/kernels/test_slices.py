@@ -1,4 +1,4 @@
-"""Slices are each taken once, and no thread works on when the caller is interrupted."""
+"""Each slice is taken once, and no thread continues after the caller is interrupted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_slice_is_taken_once_whatever_the_threads(threads: int) -> None:
 
 
 def test_an_interrupt_waits_for_the_helpers_and_takes_no_more_slices() -> None:
-    """Their memory is the caller's, who frees it when the interrupt reaches it."""
+    """The helpers use the caller's memory, which is freed once the interrupt arrives."""
     caller, ended, begun = threading.current_thread(), [], threading.Event()
 
     def kernel(args: Any, index: int) -> int:

@@ -1,4 +1,4 @@
-"""The fast transform is the matrix product."""
+"""The fast transform equals the matrix product."""
 
 from __future__ import annotations
 

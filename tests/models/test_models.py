@@ -105,7 +105,7 @@ def test_what_ships_loads_and_is_what_its_metadata_says() -> None:
     ],
 )
 def test_what_ships_decides_as_its_metadata_says(name: str, options: dict[str, Any]) -> None:
-    """To the last decision over the whole test set: integers do not depend on the machine."""
+    """Every decision over the whole test set agrees: integers do not depend on the machine."""
     model = models.find(name)
     splits = load_task(model.task, **options)
 

@@ -1,4 +1,4 @@
-"""HadamCell: how its signs are drawn, and what it forgets."""
+"""HadamCell: the initial signs, and leaks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_leak_needs_no_file_after_construction_on_the_meta_device() -> None:
 def test_a_step_without_gradients_sees_every_change_of_the_parameters(
     options: dict[str, Any], leak: tuple[int, ...]
 ) -> None:
-    """It keeps dense matrices between calls, also across an optimizer that writes past torch's versions."""
+    """It caches dense matrices, and must notice an optimizer that bypasses torch's version counters."""
     rnn = HadamRNN(3, 8, num_blocks=2, leak=leak, dtype=torch.float64, **options)
     x, h = torch.randn(4, 3, dtype=torch.float64), torch.randn(1, 4, 8, dtype=torch.float64)
 

@@ -1,4 +1,4 @@
-"""Whatever the types, autocast, method and derivative: the dense float64 loop's numbers, or a refusal."""
+"""Any type, autocast, method and derivative gives the values of the dense float64 loop, or is refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ METHODS = ("auto", "torch", "scan", "kernel")
 
 
 def force(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let one method run every recurrence that it can: natively unless it is "torch"."""
+    """Force one method for every recurrence that it supports: natively unless it is "torch"."""
     if method == "torch":
         monkeypatch.setattr(backend, "native_is_loaded", lambda: False)
     elif method == "scan":
@@ -96,7 +96,7 @@ def draw(dtype: torch.dtype, *shape: int) -> Tensor:
 
 
 def fits(layer: torch.dtype, given: torch.dtype, cast: torch.dtype | None) -> bool:
-    """Whether a layer takes such a tensor: its own type, and under autocast any below float64."""
+    """Whether a layer accepts such a tensor: its own type, and under autocast any below float64."""
     below = REALS[1:]
     return given == layer or (cast is not None and given in below and layer in below)
 
@@ -196,7 +196,7 @@ Function = Callable[..., Tensor]
 
 
 def weigh(output: Tensor) -> Tensor:
-    """Return a scalar in which every entry has a weight of its own, and no second derivative vanishes."""
+    """Return a scalar in which every entry has a different weight and no second derivative vanishes."""
     weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).reshape(output.shape)
     return (weights * output + output**3).sum()
 
@@ -276,7 +276,7 @@ def test_every_kind_of_derivative_is_the_references(
 
 
 class _LastState(nn.Module):
-    """`last_state` of one layer as a module of its own, so that functional_call reaches it."""
+    """`last_state` of one layer as a module, so that functional_call can call it."""
 
     def __init__(self, layer: HadamRNN) -> None:
         super().__init__()
@@ -338,7 +338,7 @@ def test_second_derivatives_pass_gradgradcheck(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
+@pytest.mark.filterwarnings("ignore")  # torch's exporter uses a deprecated part of itself
 @pytest.mark.parametrize(("width", "num_layers"), [(NARROW, 1), (WIDE, 1), (NARROW, 2)])
 def test_torch_export_leaves_the_batch_size_open(width: int, num_layers: int) -> None:
     layer = HadamRNN(width, HIDDEN_SIZE, num_layers, batch_first=True)
@@ -365,7 +365,7 @@ FAMILY = Network(
 
 
 def family_model(dtype: torch.dtype) -> SequenceModel:
-    """Return a network that forgets, counts and stacks, in evaluation."""
+    """Return a network with leaks, pools and several layers, in evaluation mode."""
     torch.manual_seed(0)
     model = SequenceModel(FAMILY).to(dtype)
     assert isinstance(model, SequenceModel)
@@ -385,7 +385,7 @@ def test_every_kind_of_derivative_of_the_family_is_that_of_plain_torch(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
+@pytest.mark.filterwarnings("ignore")  # torch's exporter uses a deprecated part of itself
 def test_torch_export_leaves_the_batch_size_of_the_family_open() -> None:
     model = family_model(torch.float32)
     batch = torch.export.Dim("batch", min=1, max=1024)
@@ -395,7 +395,7 @@ def test_torch_export_leaves_the_batch_size_of_the_family_open() -> None:
         torch.testing.assert_close(program.module()(x), model(x))
 
 
-@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
+@pytest.mark.filterwarnings("ignore")  # torch's compiler uses a deprecated part of itself
 def test_a_compiled_forward_derivative_is_the_eager_one() -> None:
     layer = HadamRNN(NARROW, HIDDEN_SIZE, batch_first=True)
     x = torch.randn(BATCH, TIME, NARROW)

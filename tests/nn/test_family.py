@@ -1,4 +1,4 @@
-"""Networks that forget, count and stack: each choice alone and together; the paper's is a special case."""
+"""Networks with leaks, pools and several layers, alone and combined; the paper's is a special case."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def written_out(model: SequenceModel, x: Tensor) -> Tensor:
 
 
 def written_readout(model: SequenceModel, states: list[Tensor]) -> Tensor:
-    """Return the logits from the last layer's states, a tensor for each direction."""
+    """Return the logits from the last layer's states, given as one tensor per direction."""
     features: list[Tensor] = []
     for direction, h in enumerate(states):
         units = slice(direction * h.shape[1], (direction + 1) * h.shape[1])
@@ -167,7 +167,7 @@ def test_gradients_of_leaky_and_pooled_recurrences_pass_gradcheck(
     start: bool,
     blocks: int,
 ) -> None:
-    smooth = tuple(kind for kind in readouts if kind != "positive") or ("mean",)  # no slope to be measured
+    smooth = tuple(kind for kind in readouts if kind != "positive") or ("mean",)  # no slope to measure
     decays = Network(hidden_size=4, num_blocks=blocks, leak=leak[:blocks]).decays
     draw = {"dtype": torch.float64, "requires_grad": True}
     theta = torch.randn(count, 4, dtype=torch.float64) if count else None

@@ -1,4 +1,4 @@
-"""SequenceModel: what it reads out, of which layers, and its loss."""
+"""SequenceModel: read-outs, layers and loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of a network says what the network is: sizes, counts, defaults, and what it refuses."""
+"""The description of a network: sizes, counts, defaults and checks."""
 
 from __future__ import annotations
 

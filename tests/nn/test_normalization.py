@@ -1,4 +1,4 @@
-"""Normalised stacks evaluate correctly in a loop of one's own."""
+"""Normalised stacks evaluate correctly in a user's own loop."""
 
 from __future__ import annotations
 

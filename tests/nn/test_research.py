@@ -1,4 +1,4 @@
-"""What models of one's own are built from: quantizers, orthogonal layers, decay that learns."""
+"""Building blocks for users' models: quantizers, orthogonal layers, trainable decay."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ EXPORTED: list[nn.Module] = [
 
 
 @pytest.mark.skipif(not native_is_loaded(), reason="plain torch unrolls the steps of a fixed length")
-@pytest.mark.filterwarnings("ignore")  # torch's exporter warns about itself
+@pytest.mark.filterwarnings("ignore")  # torch's exporter uses a deprecated part of itself
 @pytest.mark.parametrize("model", EXPORTED, ids=["layer", "wide stack", "leaky", "pooled"])
 def test_a_program_exported_with_an_open_length_runs_every_length(model: Any) -> None:
     width = model.network.input_size if isinstance(model, SequenceModel) else model.input_size

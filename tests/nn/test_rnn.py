@@ -1,4 +1,4 @@
-"""HadamRNN takes the place of torch.nn.RNN."""
+"""HadamRNN replaces torch.nn.RNN."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ networks = st.fixed_dictionaries(
 
 
 def copy_into_torch_rnn(layer: HadamRNN) -> nn.RNN:
-    """Return torch's ReLU RNN with the dense weights that `layer` stands for."""
+    """Return torch's ReLU RNN with the dense weights of `layer`."""
     twin = nn.RNN(
         layer.input_size,
         layer.hidden_size,
@@ -150,7 +150,7 @@ def test_dropout_acts_between_layers_in_training_only() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
+@pytest.mark.filterwarnings("ignore")  # torch's compiler uses a deprecated part of itself
 def test_torch_compile_and_export_accept_the_layer() -> None:
     layer = HadamRNN(INPUT_SIZE, 24, 2, batch_first=True, num_blocks=2, recurrence="relu")
     x = torch.randn(BATCH, TIME, INPUT_SIZE)

@@ -1,4 +1,4 @@
-"""Models on disk: the same bits again, or a refusal."""
+"""Models on disk: restored bit for bit, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A headless browser that looks at pages: what went wrong on one, in lines.
+"""A headless browser that lists the faults of pages.
 
 Chromium and its driver are Debian packages (`make test-pages` installs them); Selenium speaks to them.
 """
@@ -21,8 +21,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 PHONE, TABLET, DESK = 390, 820, 1400
 AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 
-# Every figure has an SVG, and every pair of axes in it marks that take room: lines, collections, bars. The
-# ground (the first patch), the frame (patches without fill), axes, texts and legends are no marks.
+# Every figure has an SVG, and every pair of axes in it visible marks: lines, collections, bars. The
+# background (the first patch), the frame (patches without fill), axes, texts and legends are not marks.
 EMPTY_PLOTS = """
 const room = element => {
   const box = element.getBBox();
@@ -49,7 +49,7 @@ document.querySelectorAll("figure").forEach((figure, index) => {
 return faults;
 """
 
-# What stands in a live network is neither beyond its edge nor cut by its own.
+# Nothing in a live network extends beyond its edge or is cut off.
 CUT = """
 return [...document.querySelectorAll(".live *")].filter(element => {
   const box = element.getBoundingClientRect();
@@ -61,7 +61,7 @@ return [...document.querySelectorAll(".live *")].filter(element => {
 
 @contextmanager
 def open_browser(*flags: str) -> Iterator[webdriver.Chrome]:
-    """Yield a headless Chromium with these flags; skip without one, unless HADAMRNN_PAGES wants it."""
+    """Yield a headless Chromium with these flags; skip without one, unless HADAMRNN_PAGES is set."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
         reason = "no chromium and chromedriver: make test-pages installs chromium and chromium-driver"
@@ -82,12 +82,12 @@ def open_browser(*flags: str) -> Iterator[webdriver.Chrome]:
 
 
 def faults(browser: webdriver.Chrome, page: Path, *, width: int = DESK, dark: bool = False) -> list[str]:
-    """Return what is wrong with a page: errors on the console, empty plots, text wider than the screen."""
+    """Return the faults of a page: errors on the console, empty plots, text wider than the screen."""
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
     screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    browser.get_log("browser")  # what earlier pages said
+    browser.get_log("browser")  # drop the messages of earlier pages
     open_page(browser, page)
     entries: list[dict[str, Any]] = browser.get_log("browser")
     found = [f"console: {entry['message']}" for entry in entries if entry["level"] == "SEVERE"]
@@ -100,7 +100,7 @@ def faults(browser: webdriver.Chrome, page: Path, *, width: int = DESK, dark: bo
 
 
 def serious_violations(browser: webdriver.Chrome) -> list[tuple[str, list[str]]]:
-    """Return what axe finds serious in the open page; skip without axe, unless HADAMRNN_PAGES wants it."""
+    """Return axe's serious findings on the open page; skip without axe, unless HADAMRNN_PAGES is set."""
     if not AXE.exists():
         reason = "no axe-core: make test-pages installs it"
         if os.environ.get("HADAMRNN_PAGES"):
@@ -134,5 +134,5 @@ def wait(browser: webdriver.Chrome, condition: str) -> None:
 
 
 def ground(browser: webdriver.Chrome) -> str:
-    """Return the colour behind the page that is open."""
+    """Return the background colour of the open page."""
     return str(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))

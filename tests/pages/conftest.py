@@ -1,4 +1,4 @@
-"""A browser, and the pages that it opens, made once."""
+"""A browser, and the pages that it opens, each made once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confusion matrices: the names of the classes are the user's, and are shown as they are."""
+"""Confusion matrices show the user's class names unchanged."""
 
 from __future__ import annotations
 

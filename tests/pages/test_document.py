@@ -1,4 +1,4 @@
-"""A page holds every text of its document, and none of it is markup."""
+"""A page has every text of its document, and no text is interpreted as markup."""
 
 from __future__ import annotations
 

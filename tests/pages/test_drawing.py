@@ -1,4 +1,4 @@
-"""Drawing: what is on a front."""
+"""Drawing: the points of a front."""
 
 from __future__ import annotations
 

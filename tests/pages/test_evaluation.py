@@ -1,4 +1,4 @@
-"""The page of an evaluation: the surest errors first, confidence beside what is right, and what it costs."""
+"""The page of an evaluation: the most confident errors first, reliability, and cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conftest import Command
 
 
 def examples(count: int, seed: int = 0) -> Examples:
-    """Return samples whose labels are drawn from the probabilities: as sure as right."""
+    """Return samples whose labels are drawn from the probabilities, so confidence equals accuracy."""
     rng = np.random.default_rng(seed)
     probabilities = rng.dirichlet((0.6, 0.6, 0.6), count)
     labels = np.array([rng.choice(3, p=each) for each in probabilities])

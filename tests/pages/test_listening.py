@@ -1,4 +1,4 @@
-"""The page that listens: samples pushed in the browser give Python's bits, and each obstacle one line."""
+"""The listening page: samples pushed in the browser give Python's bits, and each error gives one line."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_recording_is_read_as_python_reads_it(page: Path, model: IntegerModel,
     assert part(browser, "notice").text == ""
 
 
-# Push samples in blocks; return the logits after each block at whose end there are new ones.
+# Push samples in blocks; return the logits after each block that produces new ones.
 PUSH = """
   const [samples, block] = arguments, {listening} = live[0], found = [];
   listening.begin();

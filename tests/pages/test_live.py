@@ -1,4 +1,4 @@
-"""The live pages in a real browser: they compute the engine's bits, whatever one does to them."""
+"""The live pages in a real browser compute the engine's bits after any interaction."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_the_button_for_mistakes_shows_what_is_answered_wrongly(
     wait(browser, "live[0].counting.done && live[0].done")
     codes, logits = seen(browser)
     (label,) = browser.execute_script("return live[0].labels")
-    assert np.argmax(logits) == label  # it starts with one that is right
+    assert np.argmax(logits) == label  # starts with a correct one
     for _ in range(3):
         part(browser, "mistake").click()
         wait(browser, "live[0].done")
@@ -216,7 +216,7 @@ def test_networks_that_read_together_are_paused_and_stepped_together(
     Select(part(browser, "speed", "pmnist")).select_by_value("slow")
     part(browser, "next", "pmnist").click()
     part(browser, "play", "pmnist").click()
-    browser.execute_script("live[0].step = live[1].step")  # frames of both need not start at once
+    browser.execute_script("live[0].step = live[1].step")  # the frames of both need not be aligned
     part(browser, "step", "pmnist").click()
 
     playing, shown, steps, speeds = browser.execute_script(
@@ -274,7 +274,7 @@ def test_every_layer_shows_its_own_units_and_signs(pages: dict[str, Path], brows
         assert browser.execute_script("return [...live[4].signs]") == model.layers[layer].signs.tolist()
 
 
-# What a phone sends: the values of a recording, in the browser's units, 60 times a second.
+# The events of a phone: the values of a recording, in the browser's units, 60 per second.
 SENSOR = """
   const [rows] = arguments, g = 9.80665, degrees = 180 / Math.PI;
   const xyz = ([x, y, z], unit) => ({x: x * unit, y: y * unit, z: z * unit});
@@ -296,7 +296,7 @@ def test_a_phones_sensor_takes_the_place_of_the_recording(pages: dict[str, Path]
     touch = {"features": [{"name": "pointer", "value": "coarse"}]}
     values = np.random.default_rng(0).normal(0, 0.3, (154, 9))
     assert faults(browser, pages["playground"]) == []
-    assert not part(browser, "sensor", "motion").is_displayed()  # a desk does not move
+    assert not part(browser, "sensor", "motion").is_displayed()  # a desktop has no motion sensor
     browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", touch)
     open_page(browser, pages["playground"])

@@ -1,6 +1,6 @@
 """The pages in a real browser: nothing on the console, no empty plot, nothing wider than the screen.
 
-They skip where no browser is installed; under `make test-pages` (HADAMRNN_PAGES=1) they fail.
+They skip if no browser is installed; under `make test-pages` (HADAMRNN_PAGES=1) they fail.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def plot(values: list[float], *, bars: bool = False) -> str:
     return to_html(Document("A page", (), (Section("plot", "Plot", pictures=(picture,)),)))
 
 
-# The commands of a page, and which of them stand beyond its edge or break an option's name.
+# The commands of a page, and those that extend beyond its edge or break the name of an option.
 COMMANDS = """
   const codes = [...document.querySelectorAll("td code")], wide = document.documentElement.clientWidth;
   const cut = codes.filter(code => code.getBoundingClientRect().right > wide);
@@ -113,7 +113,7 @@ def test_a_missing_browser_skips_unless_it_is_required(
 
 
 def test_the_picture_of_the_readme_is_what_its_script_draws() -> None:
-    """Up to fonts: as many frames, as large, and the same digit after the same steps."""
+    """The same up to fonts: number and size of frames, and the digit after the same steps."""
     script = runpy.run_path(str(ROOT / "docs" / "scripts" / "draw_live.py"))
     (stored, stored_frames), (drawn, drawn_frames) = map(
         last_frame, (script["TARGET"].read_bytes(), script["animation"]())
@@ -124,7 +124,7 @@ def test_the_picture_of_the_readme_is_what_its_script_draws() -> None:
 
 
 def last_frame(gif: bytes) -> tuple[NDArray[np.float64], int]:
-    """Return the last picture of an animation, and how many there are."""
+    """Return the last frame of an animation, and the number of frames."""
     with Image.open(io.BytesIO(gif)) as image:
         *_, last = ImageSequence.Iterator(image)
         return np.asarray(last.convert("RGB"), float), last.tell() + 1

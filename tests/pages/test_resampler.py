@@ -1,4 +1,4 @@
-"""The resampler of the page that listens: tones stay what they are, and no other tones appear."""
+"""The resampler of the listening page keeps tones and adds no others."""
 
 from __future__ import annotations
 

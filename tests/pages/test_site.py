@@ -1,4 +1,4 @@
-"""The documentation site from the disk: no fault on a phone, and a search that finds."""
+"""The documentation site opened from the disk: no faults at any width, and a working search."""
 
 from __future__ import annotations
 

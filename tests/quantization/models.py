@@ -1,4 +1,4 @@
-"""Float networks to lower, as training leaves them, and inputs that integers read without rounding."""
+"""Float networks in the state after training, and inputs that integers read without rounding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import UnitNorm
 
 LEVELS = 255
-TIME = 12  # three layers of stride 3 make a step at least
+TIME = 12  # enough for a step of three layers with stride 3
 
 
 def random_model(seed: int, **options: Any) -> SequenceModel:
@@ -31,7 +31,7 @@ def random_inputs(model: SequenceModel, batch: int, time: int) -> Tensor:
 
 
 def drawn_model(network: Network, seed: int) -> tuple[SequenceModel, Tensor]:
-    """Return a float64 network as training leaves it, statistics and all, and inputs without rounding."""
+    """Return a float64 network with statistics as after training, and inputs without rounding."""
     torch.manual_seed(seed)
     model = SequenceModel(network).double()
     x = random_inputs(model, 6, TIME)
@@ -42,7 +42,7 @@ def drawn_model(network: Network, seed: int) -> tuple[SequenceModel, Tensor]:
 
 
 def with_statistics(model: SequenceModel, x: Tensor) -> None:
-    """Let normalisation see a batch, and give each unit a scale and a bias of its own."""
+    """Set the statistics of normalisation from a batch, and give each unit a different scale and bias."""
     for module in model.modules():
         if isinstance(module, UnitNorm):
             nn.init.uniform_(module.weight, -0.5, 1.5)

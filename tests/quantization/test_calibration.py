@@ -1,4 +1,4 @@
-"""Calibration: the ranges of what the network computes, of the steps that count and of no others."""
+"""Calibration: ranges of all values of the network, over valid steps only."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_states_that_overflow_are_refused_instead_of_skipped() -> None:
 
 
 def test_padding_neither_widens_the_ranges_nor_saturates() -> None:
-    """Zeros behind short rows lie far out once channels of a large mean are standardised."""
+    """Padding with zeros is far from the data once channels with a large mean are standardised."""
     model = random_model(0)
     x = random_inputs(model, 6, 9)
     lengths = torch.tensor([8, 1, 4, 7, 2, 3])
@@ -91,7 +91,7 @@ def test_calibration_sees_every_layer_within_its_lengths_and_leaves_the_statisti
     below = [recurrent.layer_states(row)[0] for row in rows]
     assert found.below[0][0] == largest([states for states, _ in below])
     assert found.below[0][1] == largest([y for _, y in below if y is not None])
-    rows = [row for row in rows if row.shape[1] >= 2]  # of which the upper layer makes a step
+    rows = [row for row in rows if row.shape[1] >= 2]  # rows long enough for a step of the upper layer
     assert found.max_state == largest([recurrent.layer_states(row)[1][0] for row in rows])
     scales = model.folded_readout()[0]
     features = [recurrent.pooled_state(row, None, ("mean", "max")) * scales for row in rows]

@@ -59,7 +59,7 @@ def accuracy(integer: IntegerModel, split: Split) -> float:
 
 
 def trained_digits() -> SequenceModel:
-    """A network of 32 units after a few epochs of scikit-learn's digits, signs held."""
+    """A network of 32 units after a few epochs of scikit-learn's digits, with frozen signs."""
     torch.manual_seed(0)
     splits = load_task("digits")
     model = SequenceModel(Network(1, 32, 10))
@@ -98,7 +98,7 @@ def test_finetuning_gains_what_few_bits_lose() -> None:
 
 
 def test_finetuning_is_never_worse() -> None:
-    """A rate that spoils every weight leaves the network as it was."""
+    """A learning rate that ruins every weight leaves the network unchanged."""
     model = trained_digits()
     splits = load_task("digits")
     x, _, _ = splits.train.batch(slice(None))

@@ -1,4 +1,4 @@
-"""Networks that forget, count and stack: the integer network is the float network, up to its roundings."""
+"""Networks with leaks, pools and several layers: the integer network equals the float one up to rounding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lowered(model: SequenceModel, x: Tensor, bits: int) -> tuple[Calibration, In
     raw = None if model.network.takes_ids else RawInputs(levels=LEVELS)
     calibration = calibrate(model, [(x, None)])
     integer = lower(model, calibration, activation_bits=bits, raw=raw)
-    if integer.embedding_int is not None:  # read the table as the integers do: its rounding is not at stake
+    if integer.embedding_int is not None:  # use the rounded table, so that its rounding adds no error
         assert model.embedding is not None
         step = integer.input_scale / 2 ** (integer.input_bits - 1)
         model.embedding.weight.data = torch.from_numpy(integer.embedding_int * step)
@@ -38,7 +38,7 @@ def lowered(model: SequenceModel, x: Tensor, bits: int) -> tuple[Calibration, In
 
 
 class ErrorBound:
-    """The largest error of each logit, from every rounding on its way.
+    """A bound on the error of each logit, from every rounding in its computation.
 
     Vectors are bounded in their 2-norm: W is orthogonal and leaks only shrink, sigma and sums of means are
     1-Lipschitz, so the errors of the steps of a layer at most add up.
@@ -66,7 +66,7 @@ class ErrorBound:
         return float((weight @ self.of_features(state, rows[-1][0])).max() + bias) * (1 + 1e-9)
 
     def of_step(self, floats: FloatLayer, lowered_layer: LoweredLayer) -> float:
-        """Of one step of a layer: state, clipping at the very top, multiplier, leak, bias, product."""
+        """Bound one step of a layer: state, clipping at the very top, multiplier, leak, bias, product."""
         layer = lowered_layer.layer
         unit = 1 / np.sqrt(layer.block_size) / 2**layer.state_shift  # of the accumulator, in codes
         multiplier = 2.0 ** (layer.activation_bits - 17)
@@ -77,7 +77,7 @@ class ErrorBound:
     def of_output(
         self, floats: FloatLayer, lowered_layer: LoweredLayer, state: float, read: float, states: Tensor
     ) -> float:
-        """Of what the layer above reads."""
+        """Bound the layer output."""
         layer, output = lowered_layer.layer, lowered_layer.output
         assert output is not None
         if layer.gain_int is None:
@@ -93,7 +93,7 @@ class ErrorBound:
         return float(own + np.sqrt(layer.hidden_size) * codes * step + skip)
 
     def of_features(self, state: float, states: Tensor) -> Any:
-        """Of each feature in codes, given the error of the last layer's states."""
+        """Bound each feature in codes, given the error of the last layer's states."""
         integer, step = self.integer, self.layers[-1].state_lsb
         if integer.feature_shift is None or integer.feature_multiplier is None:
             return np.full(integer.network.num_features, state / step)
@@ -126,7 +126,7 @@ def test_the_family_stays_within_the_rounding_of_every_step(seed: int, bits: int
     model, x = drawn_model(network, seed)
     try:
         calibration, integer = lowered(model, x, bits)
-    except InputError as error:  # sums of so many states of so many bits: no other reason
+    except InputError as error:  # sums of this many states with this many bits; no other reason
         assert "must add up to" in str(error) and not network.normalize and not network.skip
         return
 
@@ -139,7 +139,7 @@ def test_the_family_stays_within_the_rounding_of_every_step(seed: int, bits: int
 
 @pytest.mark.parametrize("seed", range(24))
 def test_more_bits_take_the_errors_away(seed: int) -> None:
-    """Six more bits: about 64 times smaller, whatever the network; but a count of states may jump."""
+    """With six more bits errors are about 64 times smaller in any network, except for jumps in counts."""
     readouts = [("last",), ("mean",), ("mean", "max", "last")][seed % 3]
     network = family_network(np.random.default_rng(seed), readouts=readouts, activation_bits=None)
     errors = []
@@ -153,7 +153,7 @@ def test_more_bits_take_the_errors_away(seed: int) -> None:
 
 
 def test_a_unit_that_never_moves_does_not_coarsen_the_gains_of_others() -> None:
-    """Its variance is zero, so its scale is some three hundred times its weight."""
+    """Its variance is zero, so its scale is about three hundred times its weight."""
     network = Network(3, 16, 2, num_layers=2, num_blocks=16, normalize=True, input_bias=False)
     model, x = drawn_model(network, 0)
     cell = model.recurrent.cells[0]  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""Float networks become the integers that they became when the figures were published."""
+"""Float networks lower to the same integers as when the figures were published."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_float_network_becomes_the_integers_that_it_became(name: str) -> None:
 
 
 def lowered(name: str) -> dict[str, Any]:
-    """Return the numbers of a lowered network: whole ones as they are, real ones to nine digits."""
+    """Return the numbers of a lowered network, real ones to nine digits."""
     model, x = drawn_model(Network(**{**SHAPE, **NETWORKS[name]}), seed=1)
     raw = RawInputs(levels=LEVELS) if not model.network.takes_ids else None
     integer = lower(model, calibrate(model, [(x, None)]), activation_bits=10, raw=raw)

@@ -1,4 +1,4 @@
-"""Raw sensor integers and pixels enter the network as the float network's inputs, without an option."""
+"""Raw sensor integers and pixels become the float network's inputs without any option."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_raw_codes_encode_as_the_float_networks_inputs(kind: str, tmp_path: Path
 
     assert np.abs(difference).max() <= 1
     assert (unit == 1.0) == (kind != "floats") == ("that the training data held" in input_meaning(integer))
-    # What Python evaluates is what the device computes of the same raw codes, if they have 16 bits.
+    # Python evaluates exactly what the device computes from the same raw codes, if they have 16 bits.
     codes, _ = input_codes(integer, torch.from_numpy(inputs))
     assert np.abs(codes - encode_raw(integer, raw)[0]).max() <= (kind == "floats")
     assert kind == "floats" or np.array_equal(raw_from_inputs(integer, inputs), raw)
@@ -87,7 +87,7 @@ def test_channels_too_far_apart_are_refused_in_one_line(apart: float, tmp_path: 
 
 def test_a_constant_channel_needs_no_unit_of_its_own() -> None:
     x = torch.from_numpy(values())
-    x[:, :, 1] = 0.7  # its deviation is none, beside others of up to 10,000
+    x[:, :, 1] = 0.7  # its deviation is zero, unlike others of up to 10,000
 
     assert standardise(x[:, :, [0, 2]])[2] == standardise(x)[2]
 

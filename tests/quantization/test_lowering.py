@@ -1,4 +1,4 @@
-"""Lowering: the integer network is the float network, up to its roundings."""
+"""Lowering: the integer network equals the float network up to rounding."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_integers_stay_within_the_rounding_of_every_step(
     raw = RawInputs(levels=LEVELS) if not model.network.takes_ids else None
     calibration = calibrate(model, [(x, None)])
     integer = lower(model, calibration, activation_bits=activation_bits, raw=raw)
-    if integer.embedding_int is not None:  # read the table as the integers do: its rounding is not at stake
+    if integer.embedding_int is not None:  # use the rounded table, so that its rounding adds no error
         assert model.embedding is not None
         step = integer.input_scale / 2 ** (integer.input_bits - 1)
         model.embedding.weight.data = torch.from_numpy(integer.embedding_int * step)
@@ -175,7 +175,7 @@ def test_other_networks_and_bits_are_refused() -> None:
 @given(max_state=st.floats(1e-3, 1e4), seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS[::2]))
 @settings(max_examples=100, deadline=None)
 def test_the_largest_state_uses_most_of_its_range(max_state: float, seed: int, kind: dict[str, Any]) -> None:
-    """A measured input scale gives way: else up to half of the range would never be used."""
+    """A measured input scale is adjusted; otherwise up to half of the range would never be used."""
     model = random_model(seed, hidden_size=16, **kind)
     calibration = Calibration(max_state=max_state, max_input=2.0, seq_length=5, samples=1)
 
@@ -196,7 +196,7 @@ def test_column_signs_have_no_integer_form() -> None:
 
 
 def test_a_bias_takes_any_shift_that_c_has_and_none_beyond() -> None:
-    """Six bits hold -32 to 31, a shift has at most 31 places."""
+    """Six bits cover -32 to 31, and a shift is at most 31."""
     largest = np.array([31.0, -32.0]) * 2.0**31
 
     codes, shift = bias_codes(largest, unit=1.0, bits=6)

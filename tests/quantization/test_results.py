@@ -1,4 +1,4 @@
-"""What `quantize` prints: both metrics, the size, and advice once rounding costs more than it may."""
+"""The output of `quantize`: both metrics, the size, and advice if rounding costs too much."""
 
 from __future__ import annotations
 

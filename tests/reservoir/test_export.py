@@ -1,4 +1,4 @@
-"""Exports of a reservoir: C, JavaScript and emulators give the engine's bits."""
+"""Exports of a reservoir equal the engine bit for bit: C, JavaScript and emulators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arithmetic of a reservoir: the numpy reference against number by number."""
+"""The arithmetic of a reservoir: the numpy reference against plain Python numbers."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PROGRAMS = "/usr/lib/postgresql/*/bin"  # Debian does not put them on the path
 def running_server() -> Iterator[str]:
     """Start a server with an empty cluster and yield `postgresql://USER:PASSWORD@HOST:PORT`.
 
-    Skip without a server, unless HADAMRNN_DATABASE says that it must be there.
+    Skip if PostgreSQL is missing, unless HADAMRNN_DATABASE is set.
     """
     initdb, control = _program("initdb"), _program("pg_ctl")
     with tempfile.TemporaryDirectory() as scratch:

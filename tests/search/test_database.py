@@ -1,4 +1,4 @@
-"""A search shared through a PostgreSQL server that the tests start: workers race, die and go on."""
+"""A search shared through a PostgreSQL server that the tests start: workers race, die and continue."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def start_worker(database: str, out: Path, trials: int) -> subprocess.Popen[str]
 
 
 def wait_for_running(study: Study, process: int) -> int:
-    """Return the number of the first trial that the process has under way."""
+    """Return the number of the first trial that the process is running."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):

@@ -19,7 +19,7 @@ from tests.search.searches import hush, small_search, study_of
 
 @pytest.mark.parametrize("task", ["digits", "recordings"])
 def test_the_final_training_goes_on_where_it_stopped(task: str, tmp_path: Path) -> None:
-    """Also of a task that decides some of its options by itself, and keeps them in the run's folder."""
+    """This includes a task that completes some of its options and stores them in the run's folder."""
     rows = [f"{step % 7 * sign},{label}" for sign, label in ((1, "up"), (-1, "down")) for step in range(400)]
     (tmp_path / "mine.csv").write_text("\n".join(["force,label", *rows]))
     mine = {"path": str(tmp_path / "mine.csv"), "window": 8, "group": "time"}

@@ -1,4 +1,4 @@
-"""The space of a search: everything in it fits, everything that fits is in it, and sizes are the file's."""
+"""The space of a search contains exactly the candidates that fit, and sizes are those of the file."""
 
 from __future__ import annotations
 

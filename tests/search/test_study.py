@@ -1,4 +1,4 @@
-"""A study is shared by processes and keeps its terms; its storage is a journal or a database."""
+"""A study is shared by processes and its settings are fixed; its storage is a journal or a database."""
 
 from __future__ import annotations
 

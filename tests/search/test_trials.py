@@ -45,7 +45,7 @@ def test_bad_trials_are_pruned_before_their_end(tmp_path: Path) -> None:
     search = small_search(epochs=5)
     study = study_of(search, tmp_path / "study")
     lines: list[str] = []
-    for _ in range(6):  # a history that nothing beats
+    for _ in range(6):  # no trial beats this history
         trial = study.ask()
         for percent in range(20, 101, 20):
             trial.report(1.0, percent)

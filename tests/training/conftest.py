@@ -1,4 +1,4 @@
-"""What the tests of training share: small tasks, small runs, and the command line in this process."""
+"""Fixtures of the tests of training: small tasks, small runs, and the command line in this process."""
 
 from __future__ import annotations
 

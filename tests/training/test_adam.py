@@ -18,7 +18,7 @@ def parameters(dtype: torch.dtype, *shapes: tuple[int, ...]) -> list[nn.Paramete
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.float64, 1e-13)])
 def test_it_is_torchs_adamw(dtype: torch.dtype, tolerance: float) -> None:
-    """Groups, decay, falling rates, a gradient that comes late, gradients of all sizes."""
+    """Groups, decay, falling rates, a gradient that appears late, gradients of all sizes."""
     mine, theirs = (parameters(dtype, (3, 5), (7,), (), (2, 0)) for _ in range(2))
     settings: dict[str, Any] = {"lr": 0.01, "betas": (0.9, 0.95)}
     optimizers: list[torch.optim.AdamW] = []
@@ -62,7 +62,7 @@ def test_a_state_goes_on_in_the_other_optimizer(kinds: tuple[type[torch.optim.Ad
 
 @pytest.mark.parametrize(("size", "dtype"), [(LARGEST + 1, torch.float32), (4, torch.bfloat16)])
 def test_large_parameters_and_other_types_are_left_to_torch(size: int, dtype: torch.dtype) -> None:
-    """By sizes and types alone, so the bits of a run do not depend on the threads."""
+    """Sizes and types alone decide, so the bits of a run do not depend on the threads."""
     mine, theirs = (parameters(dtype, (size,), (3,)) for _ in range(2))
     for optimizer, some in (
         (Adam(mine, lr=0.1), mine),

@@ -1,4 +1,4 @@
-"""What training does to its inputs: each setting changes what it says, and nothing else."""
+"""Augmentation of training inputs: each setting changes what it names, and nothing else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_draw_is_a_function_of_the_generator_alone(name: str) -> None:
 
 def test_a_shifted_row_is_the_row_earlier_or_later_with_its_edge_repeated() -> None:
     shifted = augmented(RAMP, time_shift=3)[:, :, 0]
-    shifts = 10.0 - shifted[:, 9]  # the tenth step holds 10 - s
+    shifts = 10.0 - shifted[:, 9]  # the tenth step is 10 - s
     assert set(shifts.tolist()) == {-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0}
     expected = (torch.arange(1.0, 21.0) - shifts[:, None]).clamp(1, 20)
     assert torch.equal(shifted, expected)

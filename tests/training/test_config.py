@@ -66,7 +66,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_valid_one(name: str, neares
     with pytest.raises(InputError, match=f"{name}.*Did you mean '[a-z_]+'") as refusal:
         resolve_config("digits", overrides={name: 1})
 
-    if name != "lr":  # two letters have many neighbours; any valid name will do
+    if name != "lr":  # two letters have many neighbours; any valid name is accepted
         assert nearest in str(refusal.value)
     assert str(refusal.value).split("'")[-2] in (*SETTINGS, *OPTIONS)
 

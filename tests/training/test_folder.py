@@ -27,7 +27,7 @@ EVERY_STEP = RunOptions(checkpoint_seconds=0.0)
 
 
 class Stop:
-    """Asks a run to end after some steps."""
+    """A callback that stops a run after some steps."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
@@ -47,7 +47,7 @@ def steps(run: Path) -> list[int]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nothing interrupted."""
+    """An uninterrupted run."""
     run = tmp_path_factory.mktemp("runs") / "whole"
     train(CONFIG, run)
     return run

@@ -1,4 +1,4 @@
-"""Training moves the levels of bands as far as validation allows."""
+"""Training shifts the levels of bands as far as validation allows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hadamrnn.training.loop import Outcome, fit
 
 
 def bands(shift: float) -> Splits:
-    """Return four bands of little noise; in the second class each is higher by `shift`."""
+    """Return four bands with little noise; in the second class each is higher by `shift`."""
     rng = torch.Generator().manual_seed(0)
 
     def part(count: int) -> Split:

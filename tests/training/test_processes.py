@@ -47,7 +47,7 @@ DIGITS = (
 
 
 def start(*arguments: str) -> multiprocessing.process.BaseProcess:
-    """Run `hadamrnn ARGUMENTS` in a process of its own, forked from one that has torch already."""
+    """Run `hadamrnn ARGUMENTS` in a new process, forked from one that has imported torch."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hadamrnn.run", "hadamrnn.cli"])
     process = context.Process(target=main, args=(list(arguments),))
@@ -69,7 +69,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(tmp_path: Path)
     assert process.exitcode == 0
 
     deaths = 0
-    while deaths < 2:  # a run may outpace its killer on a machine that has got quicker: then kill sooner
+    while deaths < 2:  # a run may end before it is killed if the machine has become faster: then kill sooner
         killed = tmp_path / f"killed{longest}"
         deaths = kill_and_resume(killed, longest)
         assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
@@ -98,7 +98,7 @@ def kill_and_resume(folder: Path, longest: float) -> int:
 
 
 def test_a_disk_that_fills_up_takes_one_line_and_the_run_goes_on_later(tmp_path: Path) -> None:
-    """The limit is the kernel's own: no file of the process may grow past it."""
+    """The kernel enforces the limit: no file of the process may grow past it."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "hadamrnn", *COPY, "--out", str(run), "--checkpoint-seconds", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -122,7 +122,7 @@ def test_two_processes_are_one_with_twice_the_batch(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*torchrun, *arguments], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("best validation") == 1  # one process speaks
+    assert done.stdout.count("best validation") == 1  # only one process prints
     assert main([*DIGITS, "--batch-size", "32", "--out", str(one)]) == 0
 
     shared, alone = (load_file(run / "resume.safetensors") for run in (two, one))

@@ -16,7 +16,7 @@ ROW = MetricsRow(
 
 
 def wait_for_the_clock() -> None:
-    """Wait until the clock has moved: without that no speed is known, and some clocks have coarse ticks."""
+    """Wait until the clock has advanced, because some clocks are coarse and a speed needs elapsed time."""
     start = time.monotonic()
     while time.monotonic() == start:
         pass

@@ -1,4 +1,4 @@
-"""Values are learnt whatever their unit, and measured beside the predictors that anyone can write down."""
+"""Values are learnt whatever their unit, and compared with simple predictors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_r2_does_not_depend_on_the_unit_of_the_targets(
 
 
 def write_log(path: Path, steps: int = 1500, files: int = 1) -> Path:
-    """Write logs whose target is a slow series that the channel shows."""
+    """Write logs whose target is a slow series visible in the channel."""
     rng = np.random.default_rng(1)
     for file in range(files):
         level = np.cumsum(rng.normal(0, 0.3, steps)) + 500

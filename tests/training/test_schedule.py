@@ -93,7 +93,7 @@ def test_balanced_draws_need_class_labels() -> None:
 
 
 class Rank(Processes):
-    """One of several processes, without the others."""
+    """One of several processes, on its own."""
 
     def __init__(self, rank: int, count: int) -> None:
         self.rank, self.count = rank, count

@@ -44,14 +44,14 @@ def test_fresh_statistics_are_those_of_all_batches_alike_and_leave_the_exponents
 
     torch.testing.assert_close(scale.running_mean, batches.mean((0, 1)))
     torch.testing.assert_close(scale.running_var, batches.var(1, correction=0).mean(0))
-    assert torch.equal(scale.exponents, exponents)  # V was learnt with them
+    assert torch.equal(scale.exponents, exponents)  # V was trained with them
 
     scale(batches[0])  # training goes on, and they follow again
     assert not torch.equal(scale.exponents, exponents)
 
 
 def test_features_that_hardly_ever_move_are_not_blown_up() -> None:
-    """One is constant, one moves in a batch of a thousand: what they add stays within 2^6 medians."""
+    """One is constant, one moves in one batch of a thousand: their contribution stays within 2^6 medians."""
     rng = torch.Generator().manual_seed(0)
     scale = FeatureScale(8).train()
     for batch in range(900):

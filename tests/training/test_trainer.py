@@ -40,7 +40,7 @@ def assert_same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
 
 
 class Rows(Watcher):
-    """Keeps the rows it is shown."""
+    """A watcher that stores its rows."""
 
     def __init__(self) -> None:
         self.rows: list[MetricsRow] = []
@@ -86,7 +86,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(draw: Draw) -
     outcomes = []
     for seed, watcher in zip((3, 3, 4), watchers, strict=True):
         config = dataclasses.replace(SHORT, seed=seed)
-        torch.rand(seed)  # whatever was drawn before does not matter
+        torch.rand(seed)  # earlier random draws do not matter
         outcomes.append(fit(*draw(config), config, watcher=watcher))
 
     one, again, other = (outcome.model.state_dict() for outcome in outcomes)
@@ -150,7 +150,7 @@ def test_held_signs_never_move_and_ask_for_no_gradient(draw: Draw) -> None:
 
 
 def test_signs_stop_at_their_freeze_point_while_the_rest_goes_on(draw: Draw) -> None:
-    trainer = trainer_of(draw, dataclasses.replace(SHORT, sign_freeze_epoch=1.5))  # 4 steps an epoch
+    trainer = trainer_of(draw, dataclasses.replace(SHORT, sign_freeze_epoch=1.5))  # 4 steps per epoch
     (latent,) = sign_parameters(trainer.model)
     history = [latent.detach().clone()]
     readout = []
@@ -225,7 +225,7 @@ def test_the_last_weights_are_kept_where_validation_is_to_choose_nothing(draw: D
     trainer.step()
     trainer.validate()
     with torch.no_grad():
-        trainer.model.readout.weight.zero_()  # worse than any that has learnt
+        trainer.model.readout.weight.zero_()  # worse than any trained network
     _, kept = trainer.validate()
 
     assert kept and not trainer.best_model().readout.weight.any()
@@ -247,7 +247,7 @@ def test_weight_decay_shrinks_weights_and_leaves_signs_alone(draw: Draw) -> None
 def test_the_average_is_an_exponential_average_of_the_weights(draw: Draw) -> None:
     trainer = trainer_of(draw, dataclasses.replace(SHORT, weight_average=0.75))
     trainer.step()
-    average = weights(trainer)  # it begins with the first step's weights
+    average = weights(trainer)  # begins with the weights of the first step
     for _ in range(11):
         trainer.step()
         now = weights(trainer)
@@ -273,7 +273,7 @@ def test_the_outcome_is_the_best_row(draw: Draw) -> None:
 def test_a_run_without_progress_ends_unless_its_rate_has_still_to_fall(
     decay: Literal["none", "cosine"], last: int, draw: Draw
 ) -> None:
-    """Nothing gains 1e9, so the first row is the only progress; a cosine of 100 steps falls at step 80."""
+    """No row improves by 1e9, so only the first one is progress; a cosine of 100 steps falls at step 80."""
     watcher = Rows()
     config = dataclasses.replace(SHORT, steps=100, patience=2, tolerance=1e9, decay=decay)
     outcome = fit(*draw(config), config, watcher=watcher)

@@ -1,7 +1,7 @@
 """The table of `docs/alarms.md`: whether a rate of false alarms holds on recordings that `tune` did not see.
 
-Recordings are people of UCI HAR and of DSA-19, one activity after the other, and clips of Google-12 between
-stretches of noise. A network is trained on some of the people. Of the others, some are left out in turn: a
+Recordings are people of UCI HAR and DSA-19, one activity after the other, and clips of Google-12 between
+stretches of noise. A network is trained on some of the people. Some of the others are left out in turn: a
 decision is tuned on the rest, for several rates, and measured on those left out. Start at `run_alarms`.
 """
 
@@ -87,14 +87,14 @@ Recording = tuple[NDArray[Any], NDArray[np.object_]]  # values (rows, channels),
 
 @dataclass(frozen=True)
 class AlarmRow:
-    """What decisions do on recordings other than those they were tuned on. Rates are in events per hour."""
+    """The results of decisions on recordings that did not tune them. Rates are in events per hour."""
 
     recordings: str
     people: int
     asked: float
     tuned: float  # the mean over the decisions
     measured: float
-    worst: float  # the largest of a recording
+    worst: float  # the largest over recordings
     hours: float
     incidents: int
     detected: int
@@ -124,7 +124,7 @@ def read_people(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
 
 
 def _joined(part: HarPart, rows: NDArray[np.bool_]) -> Recording:
-    """Return windows as one recording: where a window begins with the second half of the last, once."""
+    """Return windows as one recording; the half that a window shares with the previous one appears once."""
     windows, activities = part.x[rows], part.activity[rows]
     half = windows.shape[1] // 2
     follows = [False, *(np.abs(windows[1:, :half] - windows[:-1, half:]).max((1, 2)) < 1e-6).tolist()]
@@ -136,7 +136,7 @@ def _joined(part: HarPart, rows: NDArray[np.bool_]) -> Recording:
 
 
 def read_sports(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
-    """Yield a recording of each person of DSA-19: every activity for five minutes, cut into minutes."""
+    """Yield a recording of each person of DSA-19: five minutes of every activity, cut into minutes."""
     for person, file in enumerate(DSA, 1):
         with np.load(fetch(file, data_dir)) as arrays:
             values = arrays["x"][:, :DSA_CHANNELS] * arrays["step"][:DSA_CHANNELS, None, None]
@@ -149,7 +149,7 @@ def read_sports(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
 
 
 def read_words(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
-    """Yield clips of Google-12 between stretches of noise; the test's speakers are not for training."""
+    """Yield clips of Google-12 between stretches of noise; the speakers of the test do not train."""
     with np.load(fetch(KEYWORD_FILES["sound"], data_dir)) as arrays:
         sets = {name: (expand(arrays[f"x_{name}"]), arrays[f"y_{name}"]) for name in ("train", "test")}
         speakers = np.array([name.split(b"/")[-1].split(b"_")[0] for name in arrays["clip_test"]])
@@ -165,7 +165,7 @@ def read_words(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
 
 
 def _between_noise(clips: NDArray[Any], labels: NDArray[Any], noise: NDArray[Any]) -> Recording:
-    """Return clips in random order, seconds of noise before each, and a tenth of its level below it."""
+    """Return clips in random order, seconds of noise before each, and noise at a tenth of its level."""
     random, sounds, names = np.random.RandomState(len(clips)), [], []
     for clip in random.permutation(len(clips)):
         pause, level = int(random.uniform(*PAUSES) * SOUND_RATE), random.uniform(0.2, 1)
@@ -212,7 +212,7 @@ SOURCES = {
 
 
 def run_alarms(data_dir: str | Path | None = None) -> list[AlarmRow]:
-    """Return a row for each of the sources and each rate that is asked for."""
+    """Return a row for each source and each requested rate."""
     rows = []
     for name, source in SOURCES.items():
         with tempfile.TemporaryDirectory() as place:

@@ -1,8 +1,8 @@
 """The table of `docs/anomalies.md`: the detector beside others on SKAB, a water loop's sensors.
 
-By the published protocol the first 400 rows of each recording train, the rest is test, and figures are those
-of all test rows together, each judged on its own. Settings are selected on the recordings of `other/`, by one
-rule for all detectors. Start at `run_anomalies`.
+By the published protocol the first 400 rows of each recording are for training and the rest for test, and the
+figures count all test rows together, each on its own. Settings are selected on the recordings of `other/`, by
+one rule for all detectors. Start at `run_anomalies`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SKAB = DataFile(
 )
 TRAIN_ROWS, QUANTILE = 400, 0.99
 PARTS = ("other", "valve1", "valve2")
-TOLERANCE = 0.01  # of F1, within which fewer false alarms decide
+TOLERANCE = 0.01  # difference of F1 within which fewer false alarms decide
 HADAMRNN = "HadamRNNDetector"
 MARGINS = (1.0, 1.1, 1.25, 1.35, 1.5, 2.0)
 SMOOTHING = (0, 3, 4)
@@ -112,7 +112,7 @@ class AnomalyRow:
 
 
 def read_skab(data_dir: str | Path | None = None) -> list[Recording]:
-    """Return the recordings of SKAB that hold anomalies, in the order of their names."""
+    """Return the recordings of SKAB with anomalies, in the order of their names."""
     with zipfile.ZipFile(fetch(SKAB, data_dir)) as archive:
         names = sorted(name for name in archive.namelist() if name.startswith(PARTS) and name[-4:] == ".csv")
         return [_recording(name, archive.read(name).decode()) for name in names]
@@ -206,7 +206,7 @@ def compare(recordings: Sequence[Recording], alarms: Sequence[NDArray[np.bool_]]
 def integer_alarms(
     recordings: Sequence[Recording], setting: Setting, seed: int
 ) -> tuple[list[NDArray[np.bool_]], int]:
-    """Return the alarms of the integer network, of each recording, and its bytes, the most of them."""
+    """Return the alarms of the integer network on each recording, and the largest number of bytes."""
     alarms, sizes = [], []
     for each in recordings:
         detector = _hadamrnn(setting.options, seed, smoothing=setting.smoothing, margin=setting.margin)
@@ -217,7 +217,7 @@ def integer_alarms(
 
 
 def stage_bytes(model: IntegerModel) -> int:
-    """Return the bytes of the stage behind a network: L, its shifts, and the few other numbers."""
+    """Return the bytes of the stage after a network: L, its shifts, and a few numbers."""
     channels = model.input_size
     return channels * (channels + 1) + channels + 2 * 4 + 2 + 3
 
@@ -237,7 +237,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Detector:
-    """A way to distances, and the values of each option to choose from."""
+    """A detector: its distances, and the candidate values of each option."""
 
     levels: Callable[[Floats, dict[str, Any], int], Levels]  # not smoothed
     options: dict[str, tuple[Any, ...]]

@@ -1,6 +1,6 @@
 """`HadamRNNClassifier` on sets of the UCR archive, at several sizes, beside MiniRocket's published accuracy.
 
-The sets lie in the folder `ucr` of the data folder, one NAME.npz each, and `published.csv` beside them.
+The sets are files NAME.npz in the folder `ucr` of the data folder, with `published.csv` beside them.
 Results are JSON Lines, one for each set, seed and size, so a stopped run can be resumed.
 Start at `run_archive`.
 """
@@ -32,7 +32,7 @@ from hadamrnn_benchmarks.ranks import draw_sizes, rank_sentences
 
 TITLE = "# The UCR archive"
 SIZES = (512, 1024, 2048, 4096, 8192, 16384)
-LEVEL = 0.05  # points that count as no difference
+LEVEL = 0.05  # points of accuracy that count as no difference
 DEFAULT, SMALL_RAM = "default", "default, max_ram=2048"
 ABLATIONS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "without thirds": (
@@ -63,7 +63,7 @@ class ArchiveRow:
 
 @dataclass(frozen=True)
 class Published:
-    """A set of the archive, with published accuracies in percent; None where there is none."""
+    """A set of the archive, with published accuracies in percent; None if there is none."""
 
     name: str
     train: int

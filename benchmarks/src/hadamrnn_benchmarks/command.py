@@ -314,7 +314,7 @@ def run_anomalies(args: AnomaliesOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmsOptions(PageOptions, DataFolder):
-    """No options of its own."""
+    """No options."""
 
 
 @command(

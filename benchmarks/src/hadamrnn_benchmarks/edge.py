@@ -96,7 +96,7 @@ ORIGIN = "Written by `hadamrnn bench edge --out docs/edge.md`; do not edit."
 
 @dataclass(frozen=True)
 class EdgeRow:
-    """One network on one target; a figure that a rival does not have is None."""
+    """One network on one target; figures that a comparison cell lacks are None."""
 
     network: str
     target: str
@@ -181,7 +181,7 @@ def measure_rival(rival: str, hidden_size: int, target: Board) -> EdgeRow:
         code, flash, _ = section_sizes(target, cell)
         step, base = numbers(run(target, program))
     tick = AVR_TICK if target.unit == "cycles" else CALIBRATION / base
-    buffers = {"binary": 4 * hidden_size, "gru": 5 * hidden_size}[rival]  # states and work of the C above
+    buffers = {"binary": 4 * hidden_size, "gru": 5 * hidden_size}[rival]  # arrays of the C above
     name = f"{RIVALS[rival]} {hidden_size}"
     return EdgeRow(name, target.name, target.unit, flash, buffers, None, code, round(step * tick), None)
 
@@ -222,6 +222,6 @@ def _cells(row: EdgeRow) -> tuple[str, ...]:
 
 
 def _reason(error: InputError) -> str:
-    """Return why a program could not be built; linkers have several words for too big."""
+    """Return the reason why a program could not be built; linkers report a lack of memory in several ways."""
     too_big = ("overflowed", "region", "too large", "ld returned")
     return "does not fit" if any(word in str(error) for word in too_big) else str(error)[:120]

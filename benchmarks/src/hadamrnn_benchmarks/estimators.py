@@ -47,7 +47,7 @@ SETS = (
 )
 HADAMRNN, LARGER, RIDGE, ROCKET = "HadamRNN", "HadamRNN 16 kB", 'solver="ridge"', "MiniRocket"
 PENALTY_ROWS = 1000  # rows for the leave-one-out errors of MiniRocket's ridge
-ONCE = ("GRU 32", "logistic regression")  # the first takes minutes, the second is always the same
+ONCE = ("GRU 32", "logistic regression")  # the first takes minutes, the second is deterministic
 TITLE = "# The estimators on real series"
 INTRODUCTION = """\
 {title}
@@ -169,7 +169,7 @@ def measure_classifier(dataset: str, network: str, seeds: int) -> EstimatorRow:
 
 
 class SampledRidge(ClassifierMixin, BaseEstimator):
-    """Ridge classification as MiniRocket's authors have it; of many rows, some choose the penalty.
+    """Ridge classification as by MiniRocket's authors; with many rows, a sample of them selects the penalty.
 
     The leave-one-out errors of all of UCI HAR would take the eigenvectors of a matrix of 7352 rows.
     """
@@ -314,7 +314,7 @@ def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -
 
 
 def verdict(rows: list[EstimatorRow]) -> str:
-    """Return where HadamRNN is ahead of all others, where others are, and what more bytes give."""
+    """Return the sets on which HadamRNN leads, those on which others lead, and the gain by more bytes."""
     found = {(row.dataset, row.network): row.accuracy for row in rows}
     sets = [row.dataset for row in rows if row.network == HADAMRNN]
     others = list(dict.fromkeys(row.network for row in rows if row.network not in (HADAMRNN, LARGER)))

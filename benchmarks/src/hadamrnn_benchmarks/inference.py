@@ -1,14 +1,14 @@
 """`hadamrnn bench inference`: sequences per second of one network, by every engine that is installed.
 
-    native             the integer engine in the native library, the batch in the lanes; and on all cores
-    numpy              the same on arrays of numpy, the readable reference
+    native             the integer engine in the native library, a batch in vector lanes; and on all cores
+    numpy              the same in numpy, the readable reference
     c                  the exported C, compiled by the host's compiler, one stream at a time
     onnxruntime        the exported Scan, in float32 and in exact int64
-    GRU, LSTM          in ONNX Runtime, float, of as many units as reach about the same accuracy
+    GRU, LSTM          in ONNX Runtime, float, with enough units for about the same accuracy
     torch              the layer's own fast forms
     plain              torch, a loop over time with the dense recurrent matrix: ratio 1
 
-All run in turns, on one thread but for the native engine on all cores. On one thread the times are processor
+All run in turns, on one thread except the native engine on all cores. On one thread the times are processor
 times of that thread, because idle threads may spin beside it; on all cores they are wall-clock times. The
 median of several rounds counts. Slow engines read only the first rows of the batch. Start at `run_inference`.
 """
@@ -65,7 +65,7 @@ class InferenceWork:
 
 
 COPY = Network(10, 128, 9, input_kind="one_hot", activation_bits=12)
-# LSTMs: 170 units have 92 % on pMNIST (published), 80 units 91 % on HAR-2 (results/); none learns to copy.
+# LSTMs: 170 units reach 92 % on pMNIST (published), 80 units 91 % on HAR-2 (results/); none learns to copy.
 SHAPES = {
     work.name: work
     for work in (
@@ -150,7 +150,7 @@ def _run_shape(case: InferenceWork, rounds: int, left_out: set[str], stack: Exit
 def _integer_engines(
     case: InferenceWork, model: IntegerModel, codes: Codes, folder: Path, left_out: set[str]
 ) -> dict[str, _Timed]:
-    """Return the engines that give the same bits, which is checked here."""
+    """Return the integer engines, after checking that they give the same bits."""
     few = codes[: case.numpy_rows]
     engines = {"numpy": _Timed(engine_work(model, few, native=False), len(few))}
     if load_library() is not None:
@@ -191,7 +191,7 @@ def _onnx_engines(
         for kind in GATES:
             name = f"onnxruntime, {kind} {case.rival_units}"
             graph = rival_graph(kind, case.rival_units, model.input_size, model.output_size)
-            works[name] = _onnx_work(graph, np.ascontiguousarray(x.swapaxes(0, 1)))  # it reads time first
+            works[name] = _onnx_work(graph, np.ascontiguousarray(x.swapaxes(0, 1)))  # reads time first
     return {name: _Timed(work, case.rows) for name, work in works.items()}
 
 

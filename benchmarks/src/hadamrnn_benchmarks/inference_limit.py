@@ -1,4 +1,4 @@
-"""A lower bound of an integer step: the vector additions of its transform, at the rate that the core adds.
+"""A lower bound of an integer step: the vector additions of its transform, at the core's rate.
 
     additions of a row's step = d_h (narrow stages / 2 + wide stages) / rows of a tile
 
@@ -33,7 +33,7 @@ def least_seconds(network: NativeNetwork, model: IntegerModel, folder: Path) -> 
 
 
 def _addition_rate(vector_bytes: int, folder: Path) -> float:
-    """Return the number of vectors of this many bytes that this core adds in a second."""
+    """Return the number of vectors of `vector_bytes` bytes that this core adds in a second."""
     measure = compiled(folder, "additions.c", f"-DVECTOR_BYTES={vector_bytes}").additions_per_second
     measure.argtypes, measure.restype = [ctypes.c_long], ctypes.c_double
     return max(float(measure(_TURNS)) for _ in range(5))

@@ -1,4 +1,4 @@
-"""Instructions of a step, estimated and counted, of networks that the estimate was not fitted to.
+"""Estimated and counted instructions of a step, for networks to which the estimate was not fitted.
 
 Start at `run_instructions`.
 """
@@ -48,7 +48,7 @@ def draw_networks(networks: int, seed: int = 0) -> list[Network]:
             found.append(
                 Network(channels, block * blocks, 6, weight_bits=bits, activation_bits=states, **shape)
             )
-        except InputError:  # shapes that do not go together
+        except InputError:  # incompatible shapes
             continue
     return found
 
@@ -65,7 +65,7 @@ def run_instructions(networks: int = 40, seed: int = 1) -> list[InstructionRow]:
 
 
 def summary(rows: list[InstructionRow]) -> str:
-    """Return how far the estimates are from the counts."""
+    """Return the errors of the estimates in words."""
     errors = np.sort([abs(row.error) for row in rows])
     within = int((errors <= 0.15).sum())
     return (

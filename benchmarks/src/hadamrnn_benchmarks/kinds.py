@@ -17,7 +17,7 @@ from hadamrnn.errors import check_name
 from hadamrnn.network import HADAMRNN, architecture
 from hadamrnn_benchmarks.training import Workload, make_batch, make_step, milliseconds, torch_threads
 
-# What a task gives a network of any kind.
+# The fields of any network that its task sets.
 TASK_FIELDS = ("input_size", "output_size", "input_kind", "vocabulary_size", "padding_id", "every_output")
 
 
@@ -54,7 +54,7 @@ def run_models(
         for name in chosen:
             network = kind_network(name, shape.network, hidden_size)
             steps[name] = make_step(replace(shape, network=network), "engine", x, target)
-            steps[name]()  # the first step also sets things up
+            steps[name]()  # the first step includes initialisation
         times = [{name: milliseconds(step) for name, step in steps.items()} for _ in range(rounds)]
     medians = {name: median(one[name] for one in times) for name in chosen}
     return [

@@ -1,8 +1,8 @@
-"""The yardstick: training with a dense W and one matrix product a step, as the authors' code does it.
+"""The baseline for speed: training with a dense W and one matrix product per step, as in the authors' code.
 
-It is an honest loop: z = x U' + b_i once for all steps, W built once a training step, time first so that
-each z_t is contiguous, `torch.addmm` a step, torch's own normalisation and cross-entropy, autograd. It shares
-the parameters' class with the engine, so both sides quantize and read out alike.
+It is a reasonably fast loop: z = x U' + b_i once for all steps, W built once per training step, time first so
+that each z_t is contiguous, one `torch.addmm` per step, torch's normalisation, cross-entropy and autograd. It
+uses the same parameters as the engine, so both quantize and read out alike.
 """
 
 from __future__ import annotations

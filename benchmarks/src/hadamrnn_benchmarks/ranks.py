@@ -22,12 +22,12 @@ def mean_ranks(percent: ArrayLike) -> list[float]:
     >>> mean_ranks([[90.0, 80.0], [70.0, 70.0]])
     [1.25, 1.75]
     """
-    shown = np.round(np.asarray(percent), 1)  # accuracies that a table shows alike are level
+    shown = np.round(np.asarray(percent), 1)  # accuracies that look equal in a table are ties
     return [float(rank) for rank in rankdata(-shown, axis=1).mean(0)]
 
 
 def critical_difference(classifiers: int, sets: int, error: float = 0.05) -> float:
-    """Return how far two mean ranks must be apart to differ, by Nemenyi's test.
+    """Return the least significant difference of two mean ranks, by Nemenyi's test.
 
     >>> round(critical_difference(4, 14), 2)  # Demsar's example has 1.25
     1.25

@@ -1,7 +1,7 @@
 """`hadamrnn bench reading` and `bench fitting`: peak memory and CPU time of a user's own data.
 
-Files of random values are written at the sizes asked for. A process of its own loads each as a task, or reads
-it into arrays and fits a classifier. Its peak counts from the end of its imports; libraries that reading
+Files of random values are written at the requested sizes. A new process loads each as a task, or reads it
+into arrays and fits a classifier. Its peak counts from the end of its imports; libraries that reading
 imports on first use are loaded with a small file first. Linux only: the peak is that of the kernel.
 """
 

@@ -1,7 +1,7 @@
 """The table of `docs/regression.md`: the regressor beside a ridge regression on features of windows.
 
-Parts follow each other in time, or hold different machines; a set with a published test part has that.
-Fits see training parts alone. Start at `run_regression`.
+Parts follow each other in time, or have different machines; a published test part is used if there is one.
+Only training parts are used for fitting. Start at `run_regression`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def read_bundled(name: str) -> RegressionSet:
 
 
 def read_diabetes() -> RegressionSet:
-    """Return scikit-learn's diabetes patients, their ten numbers as a series; a third are the test."""
+    """Return scikit-learn's diabetes patients, their ten numbers as a series; one third is for test."""
     X, y = load_diabetes(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     x, values, third = X[order][..., None], y[order], len(y) // 3

@@ -1,4 +1,4 @@
-"""Training steps of torch.nn.GRU, torch.nn.RNN and the obvious class, of a workload's width and read-out."""
+"""Training steps of torch.nn.GRU, torch.nn.RNN and the obvious class, for a workload's width and read-out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hadamrnn.network import Network
 
 
 class ObviousLayer(nn.Module):
-    """What one writes first: h = h @ W.T + z[:, t]. The plain loop must not be slower."""
+    """The obvious implementation: h = h @ W.T + z[:, t]. The plain loop must not be slower."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int, batch_first: bool) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
 """`hadamrnn bench training`: a training step of the engine beside one of the plain loop.
 
 Both sides run in one process, in turns, with the same threads, on the same batch; a row's ratio is the
-quotient of the medians. Peak memory is taken in a process of its own per side. Start at `run_shapes`.
+quotient of the medians. Peak memory is measured in a separate process for each side. Start at `run_shapes`.
 
-What the loop of `hadamrnn train` adds to an engine step is measured after that: it draws and converts a
-batch, checks the loss, clips, and counts sign flips. A watcher runs the bare step after every step of the
+The overhead of the loop of `hadamrnn train` over an engine step is measured after that: it draws and converts
+a batch, checks the loss, clips, and counts sign flips. A watcher runs the bare step after every step of the
 loop, so both see the same load on the machine.
 """
 
@@ -39,7 +39,7 @@ from hadamrnn_benchmarks.torch_layers import LAYERS, torch_step
 
 Step = Callable[[], None]
 SIDES = ("plain", "engine")
-LOOP_STEPS = 4  # of the loop for every round of the two sides
+LOOP_STEPS = 4  # steps of the loop for every round of the two sides
 WARM_UP = 3  # steps of the loop that are not timed
 LEVELS = 255  # the loop's dense inputs are stored as MNIST's pixels are
 TORCH_ROUNDS = 3  # of the layers in torch
@@ -90,7 +90,7 @@ class TrainingRow:
     engine_ms: float
     gru_ms: float  # torch.nn.GRU of the same width and depth
     rnn_ms: float  # torch.nn.RNN likewise
-    obvious_ms: float  # the class that one writes first, see `ObviousLayer`
+    obvious_ms: float  # the obvious implementation, see `ObviousLayer`
     loop_ms: float  # one step of `fit`, around the engine
     loop_share: float  # share of the step outside the engine
     plain_mb: float | None  # peak memory beyond imports, model and batch
@@ -162,7 +162,7 @@ def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> list[floa
     for step in (plain, *layers):
         step()
     one = min(milliseconds(engine) for _ in range(3))
-    # The quick side runs several steps a round, so that a round is not one lucky or unlucky moment.
+    # The quick side runs several steps per round, so that a round does not depend on one moment.
     repeats = max(1, min(40, round(300 / max(one, 1e-3))))
     times = [
         (
@@ -177,7 +177,7 @@ def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> list[floa
 
 
 def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[float, float]:
-    """Return the mean milliseconds of a step of the training loop, and the share that is not the engine's."""
+    """Return the mean milliseconds of a step of the training loop, and the share outside the engine."""
     x, target = make_batch(shape, data_dir)
     turns = _Turns(make_step(shape, "engine", x, target))
     total = steps + WARM_UP
@@ -232,7 +232,7 @@ def _splits(network: Architecture, x: Tensor, target: Tensor) -> Splits:
 def milliseconds(
     step: Callable[[], object], repeats: int = 1, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Return the mean time of `repeats` steps, or of more until the clock moves: some have coarse ticks."""
+    """Return the mean time of `repeats` steps, or of more until the clock advances: some are coarse."""
     count, start, elapsed = 0, clock(), 0.0
     while count < repeats or not elapsed:
         step()
@@ -261,7 +261,7 @@ def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
 
 
 def make_batch(shape: Workload, data_dir: Path | None) -> tuple[Tensor, Tensor]:
-    """Return a batch of the shape: real reviews for imdb if they are found, else drawn ones."""
+    """Return a batch of the shape: for imdb real reviews if they are found, else random ones."""
     generator = torch.Generator().manual_seed(0)
     size = (shape.batch, shape.time)
     network = shape.network
@@ -327,7 +327,7 @@ def _return_freed_memory() -> None:
 
 
 def _reset_peak() -> int:
-    """Forget the peak so far (Linux only) and return the bytes in use now."""
+    """Reset the peak (Linux only) and return the bytes in use now."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

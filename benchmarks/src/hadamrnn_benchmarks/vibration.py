@@ -1,7 +1,7 @@
-"""Bearings at loads that training has not, from raw samples: the default recipe beside others.
+"""Bearings at loads absent from training, from raw samples: the default recipe beside others.
 
 The data are MFPT's inner and outer race faults, `mfpt/mfpt.npz` of the data folder. Settings are compared
-on loads 1 to 5 alone, each network trained at one or two of them and tested at the rest; what was chosen is
+on loads 1 to 5 alone, each network trained at one or two of them and tested at the rest; the selected one is
 then trained at all five and tested at loads 6 and 7. Start at `run_vibration`.
 """
 
@@ -33,7 +33,7 @@ TITLE = "# Vibration"
 RATE, WINDOW, RAW_WINDOW = 48_828, 12_207, 2_048  # Hz; a quarter of a second; of raw samples, which are many
 FAULTS = {"InnerRaceFault": "inner", "OuterRaceFault": "outer"}
 TRAIN, TEST = (1, 2, 3, 4, 5), (6, 7)
-SELECTION = ((1, 2), (4, 5), (2, 3), (3, 4), (1,), (3,), (5,))  # loads of training; those left of TRAIN test
+SELECTION = ((1, 2), (4, 5), (2, 3), (3, 4), (1,), (3,), (5,))  # training loads; the rest is for test
 SELECTION_SEEDS = 2
 BANDS: dict[str, Any] = {"features": "bands", "window": WINDOW}
 DEFAULT, LINEAR, RAW = "bands, the default", "bands, logistic regression", "raw samples, windows of 2,048"
@@ -72,7 +72,7 @@ def run_vibration(
 
 
 class Bench:
-    """Trains in folders of its own, on recordings that it writes as a user has them."""
+    """Trains in new folders, on recordings written like a user's."""
 
     def __init__(self, signals: dict[str, Any], folder: Path) -> None:
         self.signals, self.folder, self.runs = signals, folder, 0
@@ -97,7 +97,7 @@ class Bench:
         seed: int,
         given: Mapping[str, Any] = MappingProxyType({}),
     ) -> tuple[float, float]:
-        """Return the accuracy of the integers, and the kilobytes, of what the commands of the page give."""
+        """Return the accuracy of the integer network from the page's commands, and its kilobytes."""
         folders = {"path": str(self.write(train_at)), "test": str(self.write(test_at))}
         chosen = {**given, "seed": seed, "threads": 1, "task_options": {**folders, **reading}}
         config = resolve_config("recordings", overrides=chosen)

@@ -16,9 +16,9 @@ from hadamrnn_paper.rows import Row, Setup, Task
 from hadamrnn_paper.runner import Job
 from hadamrnn_paper.tables import TABLES, TASKS
 
-# A network whose cross-entropy is above this share of guessing's has learnt nothing.
+# A network whose cross-entropy is above this share of that of guessing has learnt nothing.
 LEARNT = 0.95
-# Settings without --set: they have options of their own, or belong to the row.
+# Settings without --set: they have separate options, or belong to the row.
 SAID_ELSEWHERE = ("task", "task_options", "preset", "seed", "threads")
 # Setting one of these resets the others.
 SHAPE = {"hidden_size", "num_layers", "layer_sizes"}
@@ -79,7 +79,7 @@ class Comparison:
         return show(self.task.metric, self.value) + spread(self.task.metric, self.values)
 
     def measured(self) -> Cell:
-        """Return the mean with its spread, and with the number of seeds where there are several."""
+        """Return the mean with its spread, and with the number of seeds if there are several."""
         if not self.values:
             return Cell(f"labels private; validation {show(self.task.metric, self.validation)}")
         count, wanted = len(self.values), len(self.row.seeds)
@@ -89,7 +89,7 @@ class Comparison:
         return Cell(text)
 
     def difference(self) -> Cell:
-        """Return how the measured figure differs from the published one, marked better or worse."""
+        """Return the difference between the measured and the published figure, marked better or worse."""
         if not self.compared:
             return Cell("not compared")
         if not self.values or not self.row.published:
@@ -170,7 +170,7 @@ def show(metric: str, value: float) -> str:
 
 
 def spread(metric: str, values: Sequence[float]) -> str:
-    """Return how far the seeds differ: a standard deviation of accuracies, a range of cross-entropies.
+    """Return the spread over seeds: a standard deviation of accuracies, a range of cross-entropies.
 
     >>> spread("accuracy", [0.95, 0.96]), spread("cross_entropy", [2e-8, 1e-9]), spread("accuracy", [0.95])
     (' ± 0.71', ', 1.0e-09 to 2.0e-08', '')
@@ -246,7 +246,7 @@ def lead(metric: str, ours: float, paper: float) -> Cell:
 
 
 def _text(value: object) -> str:
-    """Return a setting as it is written on the command line."""
+    """Return a setting as text for the command line."""
     if value is None or value == []:
         return "none"
     if isinstance(value, list):
@@ -262,7 +262,7 @@ def _settings(setup: Setup, result: Result) -> Sequence[str]:
         for name, value in result.settings.items()
         if name not in SAID_ELSEWHERE and value != today.get(name)
     ]
-    # Setting epochs unsets steps, and the other way round.
+    # Setting epochs unsets steps, and vice versa.
     changed = [option for option in changed if option not in ("--set epochs=none", "--set steps=none")]
     threads = result.settings["threads"]
     return [*changed, *([] if threads is None else [f"--threads {threads}"])]

@@ -18,15 +18,15 @@ from hadamrnn_paper.rows import Row, Task
 from hadamrnn_paper.runner import setups
 from hadamrnn_paper.tables import TABLES, TASKS
 
-# The paper's tasks with the paper's data: of QQP there is only a subset.
+# The paper's tasks with the paper's data: QQP is only available as a subset.
 JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "dsa19", "sst2")
-SEEDS = 5  # of a network that stands for a task
+SEEDS = 5  # fewest seeds of a network that represents a task
 TIED = "\u00a0"  # a space at which no line breaks
 ROUNDING = 0.01  # printed sizes have two digits
 
 
 def published_points(task: str) -> list[Point]:
-    """Return the paper's networks on a task, where it prints both a size and a figure."""
+    """Return the paper's networks on a task with both a printed size and a figure."""
     rows = [row for table in TABLES.values() if table.label for row in table.rows if row.task == task]
     return [_published(row) for row in rows if row.kilobytes and row.value is not None and not row.misprint]
 
@@ -39,7 +39,7 @@ def _published(row: Row) -> Point:
 
 
 def measured(task: str, results: Sequence[Result]) -> list[Comparison]:
-    """Return our networks on a task, with float activations and in integers, as far as they compare."""
+    """Return our networks on a task, with float activations and in integers, if they are comparable."""
     found = []
     for key, (setup, _) in setups("all").items():
         if setup.task != task or not isinstance(setup.network, Network) or setup.task_options:
@@ -84,7 +84,7 @@ class Standing:
 
     @property
     def lead(self) -> Cell:
-        """How far `best` is ahead of the paper's on the test set; empty if nothing is measured."""
+        """The lead of `best` over the paper's best on the test set; empty if nothing is measured."""
         if self.best is None:
             return Cell()
         found = lead(self.task.metric, self.best.value, self.paper.value)
@@ -100,13 +100,13 @@ class Standing:
 
     @property
     def is_leaky_stack(self) -> bool:
-        """Whether `best` has several layers that forget, as no network of the paper has."""
+        """Whether `best` has several leaking layers, unlike all networks of the paper."""
         network = None if self.best is None else hadamard(self.best.setup.network)
         return network is not None and bool(network.leak) and network.num_layers > 1
 
 
 def standings(results: Sequence[Result]) -> list[Standing]:
-    """Return where each task stands. A network with fewer than `SEEDS` seeds counts if none has more."""
+    """Return the standing of each task. A network with fewer than `SEEDS` seeds counts if none has more."""
     return [_standing(TASKS[name], results) for name in JUDGED]
 
 
@@ -126,7 +126,7 @@ def _standing(task: Task, results: Sequence[Result]) -> Standing:
 
 
 def _slack(point: Point) -> float:
-    """Return by how much a printed size may be too low. For GLUE the paper prints whole kilobytes."""
+    """Return the most by which a printed size may be too low. For GLUE the paper prints whole kilobytes."""
     return 0.5 if point.size == int(point.size) else ROUNDING
 
 

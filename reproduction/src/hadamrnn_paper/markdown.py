@@ -44,7 +44,7 @@ def without_commands(grid: Grid) -> Grid:
 
 
 def _commands(grid: Grid) -> list[str]:
-    """Return a list to unfold: in a column of its own a command would be far to the right of any screen."""
+    """Return a collapsible list of commands, which would be too wide as a column."""
     commands = dict.fromkeys(cell.text for line in grid.lines for cell in line if cell.mark == "code")
     if not commands:
         return []

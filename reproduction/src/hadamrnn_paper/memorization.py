@@ -93,7 +93,7 @@ def write_memorization(folder: Path, found: Memorization) -> Path:
 
 
 def read_memorization(folder: Path) -> Memorization | None:
-    """Return the experiment's result; None if it has not been run."""
+    """Read the result of the experiment; return None if it has not run."""
     path = folder / FILE_NAME
     if not path.is_file():
         return None

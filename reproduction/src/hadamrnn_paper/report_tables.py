@@ -86,7 +86,7 @@ def _note(row: Row) -> str:
 
 
 def _lines(row: Row, results: Sequence[Result]) -> list[Line]:
-    """Return a row's line for each preset that was measured; if none was, one that says so."""
+    """Return a row's line for each measured preset, or one line if there is none."""
     found = measurements(row, results)
     if not found:
         state = Cell("published only", "published") if row.setup is None else Cell("missing", "missing")
@@ -181,7 +181,7 @@ def _beside(
     figures: Callable[[Comparison], tuple[str, ...]],
     width: int,
 ) -> list[Line]:
-    """Return a line for each preset that was measured, `first` and `width` figures; if none was, say so."""
+    """Return a line of `first` and `width` figures for each measured preset, or a remark if there is none."""
     start = tuple(map(Cell, first))
     found = measurements(row, results)
     missing = (*start, Cell("missing", "missing"), *[Cell()] * (width - 1))
@@ -249,7 +249,7 @@ def others_section(results: Sequence[Result]) -> Section | None:
 
 
 def recipe_section(results: Sequence[Result]) -> Section:
-    """Return every published row that the paper's recipe was run for, beside preset best."""
+    """Return every published row with a run of the paper's recipe, beside preset best."""
     header = (
         *("task", "network", "activations", "published", "the paper's recipe", "difference"),
         *("best epoch", "epochs without a flip", "preset best"),
@@ -274,7 +274,7 @@ def recipe_section(results: Sequence[Result]) -> Section:
 
 
 def _epochs(found: Comparison) -> tuple[Cell, Cell]:
-    """Return the best of all epochs, and how many had no flip; for several seeds, the range."""
+    """Return the best of all epochs, and the number of epochs without flips; for several seeds, the range."""
     best, quiet = [], []
     for result in found.results:
         best.append(result.best_step * result.epochs / result.steps)

@@ -70,7 +70,7 @@ class Result:
         experiment: its key.
         config: every field of `TrainingConfig`.
         test: the metric over the test set, of the best model by validation; None if labels are private.
-        integer: the same network in integers; None where it has no integer form.
+        integer: the same network in integers; None if it has no integer form.
         kilobytes: with float activations, by the rule of the paper's tables; None if there is no rule.
         ended: finished or diverged; a diverged run is measured at its best model before that.
         curve: columns epoch, loss, validation, flips of the run's validations.
@@ -114,7 +114,7 @@ class Result:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Every setting of the run; one that is younger than the run has its default."""
+        """Every setting of the run; settings added later have their defaults."""
         return config_values(make_config(**self.config))
 
     @property
@@ -235,7 +235,7 @@ def measure_run(setup: Setup, path: Path, splits: Splits, ended: str = "finished
     run = Run.open(path)
     model, config = run.model, run.config
     rows = [asdict(row) for row in run.rows()]
-    # A run that diverged has no `Outcome` to ask.
+    # A diverged run has no `Outcome`.
     choose = max if splits.metric == "accuracy" else min
     best = rows[-1] if config.keep == "last" else choose(rows, key=lambda row: row["validation_metric"])
     return Result(

@@ -49,10 +49,10 @@ class Task:
     """A task as the paper states it.
 
     Args:
-        epochs: of the paper's training; None where it gives no number.
+        epochs: epochs of the paper's training; None if it gives no number.
         baseline: cross-entropy of guessing, at and above which a row is "BL".
         note: shown with every table of this task.
-        own_split: the paper does not name its split; ours is named beside its figures, which are compared.
+        own_split: the paper does not name its split; the report names ours beside the compared figures.
     """
 
     name: str
@@ -235,17 +235,17 @@ class Row:
     """One row. The paper's figures are text as printed; empty if there is none.
 
     Args:
-        table, task: their names.
-        model: as the paper calls it.
+        table, task: names of the table and the task.
+        model: name of the model in the paper.
         published: performance: accuracy in percent, cross-entropy, or BL (failed to learn).
         setup: what to run; None for a row that is published only.
-        activation_bits: of the integer network whose figure is measured, mostly 12; None for floats.
+        activation_bits: bits of the measured integer network, mostly 12; None for floats.
         hidden_size, recurrent_bits, weight_bits, activations, kilobytes: the row's other cells.
-        additions: of W h, in a step.
-        minutes: of the paper's training, where its table has them.
-        deviation: over the seeds.
-        seeds: runs that make the row.
-        source: who published a baseline's figure.
+        additions: additions of W h in a step.
+        minutes: minutes of the paper's training, if its table has them.
+        deviation: standard deviation over the seeds.
+        seeds: seeds of the runs in the row.
+        source: publication of a baseline's figure.
         misprint: the printed size is not what the paper's own rule gives; `note` says more.
     """
 
@@ -285,11 +285,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper, or one of ours.
+    """A table of the paper, or an additional one.
 
     Args:
-        name: on the command line.
-        label: in the paper's source; empty for a table of ours.
+        name: name on the command line.
+        label: label in the paper's source; empty for an additional table.
         where: number and section.
     """
 

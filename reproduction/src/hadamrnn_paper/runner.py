@@ -34,7 +34,7 @@ from hadamrnn_paper.results import LOCKS, Result, find_result, measure_run, resu
 from hadamrnn_paper.rows import Setup
 from hadamrnn_paper.tables import SCALES, SELECTION, TABLES, TRAINING_TIMES
 
-# The rows of every table; times and scales use runs of the others.
+# The rows of every table; times and scales use the runs of other tables.
 ROWS = {name: table.rows for name, table in TABLES.items()} | {
     "selection": SELECTION,
     "times": TRAINING_TIMES,
@@ -87,7 +87,7 @@ class Places:
         return find_result(self.results, job.setup.task, job.name)
 
 
-Tell = Callable[[Job, str], None]  # is given a job and a line about it
+Tell = Callable[[Job, str], None]  # receives a job and a line about it
 
 
 @dataclass
@@ -111,9 +111,9 @@ def run_jobs(
     options: RunOptions | None = None,
     tell: Tell = lambda job, line: None,
 ) -> Tally:
-    """Run every job that has no result and is not run elsewhere. A job that fails does not stop the rest.
+    """Run every job that has no result and does not run elsewhere. A failed job does not stop the rest.
 
-    Jobs of other processes get a second, patient look: those of a machine that died are run here.
+    Jobs of other processes are checked again at the end: those of a machine that died run here.
     """
     tally, left = Tally(), list(jobs)
     options = options or RunOptions()
@@ -183,8 +183,8 @@ def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: Sof
 def run_folder(job: Job, parent: Path) -> tuple[Path, bool]:
     """Return the job's run folder and whether the run has begun.
 
-    The folder is the first of NAME, NAME-2, ... that is free or has the job's configuration. Under a budget
-    the length may differ: it was decided when the run began.
+    The folder is the first of NAME, NAME-2, ... that is free or has the job's configuration. With a budget
+    the length may differ, because it was fixed when the run began.
     """
     wanted = _comparable(job.config, job.budget)
     return first_fitting(parent, job.name, lambda config: _comparable(config, job.budget) == wanted)

@@ -1,4 +1,4 @@
-"""Turn a measured run into a model that ships with the package; nobody writes its figures by hand."""
+"""Turn a measured run into a model that ships with the package, without manual input."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def ship(result: Result, name: str, inputs: models.InputDescription, runs: Path,
 
     Args:
         name: what the network does; its size is added, as in `motion-6kb`.
-        inputs: what it reads.
-        runs: the run folders; the one behind the result holds the integer network.
+        inputs: description of the inputs.
+        runs: the run folders; the folder of the result contains the integer network.
     """
     run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == result.settings)
     network = run / fixedpoint.FILE_NAME

@@ -2,11 +2,11 @@
 
 A row of that file belongs to a task. It has cells of `Row`, and one of these:
 
-    network   the fields of a Hadamard network, whose size and bits the row shows; `learning_rate` if need be
-    best      settings: the network of the task's preset best, changed by them; `task_options` if need be, or
-              `held_out`, groups of people: a row for each, which that group validates
-    model     the name of a competitor, with `hidden_size` and `bits` (of W, of U and V, of activations) as
-              far as the table has them; `trained` is its kind in `baselines.networks` if it runs here too
+    network   the fields of a Hadamard network, whose size and bits the row shows; optionally `learning_rate`
+    best      changes to the network of the task's preset best; optionally `task_options`, or `held_out`,
+              groups of people: one row for each, validated on that group
+    model     the name of a competitor, with `hidden_size` and `bits` (of W, of U and V, of activations) if
+              the table has them; `trained` is its kind in `baselines.networks` if it runs here too
 
 Nothing here imports torch.
 """

@@ -1,4 +1,4 @@
-"""The baselines' size cells of the paper come out of `cost`; those that do not are listed."""
+"""`cost` gives the sizes that the paper prints for baselines; the exceptions are listed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CELLS: list[tuple[str, int, tuple[int, int], int | None, str]] = [
     ("quantized_lstm", 512, IMDB, 4, "1026"),
     ("ornn", 128, IMDB, None, "320.5"),
 ]
-# No rule gives these: what the paper prints, and what ours gives.
+# No rule gives these sizes: the paper's figure, and the one by our rule.
 UNEXPLAINED: list[tuple[str, int, tuple[int, int], int | None, str, str]] = [
     # The weights of the gates alone are 112.5.
     ("lstm", 80, COPY, None, "112", "113.75"),

@@ -47,7 +47,7 @@ def test_the_written_out_adjoint_is_autograds(recurrence: str, time: int, batch:
 
 @pytest.mark.parametrize("recurrence", ["linear", "relu"])
 def test_input_and_incoming_gradient_are_left_alone(recurrence: str) -> None:
-    # A single row is contiguous either way round: the one case where a transposed copy could be a view.
+    # A single row is contiguous in both layouts: the only case in which a transposed copy could be a view.
     z = torch.randn(1, 4, 3, dtype=torch.float64, requires_grad=True)
     pull, weight = torch.randn(1, 4, 3, dtype=torch.float64), orthogonal(3)
     before = z.detach().clone(), pull.clone()

@@ -1,4 +1,4 @@
-"""FastGRNN: its fast form is its definition; its matrices are as small as they claim."""
+"""FastGRNN: its fast form equals its definition; its matrices have the stated size."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_thresholding_has_three_stages() -> None:
     with torch.no_grad():
         factor.add_(1.0)
     weight.constrain(0.9)
-    assert torch.equal(factor != 0, support)  # where it is nonzero is decided; how much is not
+    assert torch.equal(factor != 0, support)  # the support is fixed, the values are not
     assert weight().count_nonzero() <= 30
 
 
@@ -77,7 +77,7 @@ def test_out_of_training_the_matrix_is_sparse_from_the_start() -> None:
     weight = FactoredWeight(8, 6, rank=4, density=0.25, weight_bits=8).eval()
 
     first, second = (int(factor.count_nonzero()) for factor in weight.used_factors())
-    assert 0 < first <= 8 and 0 < second <= 6  # rounding may add zeros to the quarter that is kept
+    assert 0 < first <= 8 and 0 < second <= 6  # rounding may add zeros within the quarter that is kept
 
 
 def test_quantized_factors_hold_at_most_256_values() -> None:

@@ -102,7 +102,7 @@ def test_binary_and_ternary_lstms_hold_only_their_values(
     recurrent = network.recurrent
     assert isinstance(recurrent, BinaryLSTM)
 
-    for mode in (True, False):  # drawn in training, rounded out of it
+    for mode in (True, False):  # drawn in training, rounded otherwise
         for weight in recurrent.train(mode).quantized_weights():
             codes = (weight / glorot_width(weight)).detach()
             assert {round(code, 5) for code in codes.unique().tolist()} <= allowed

@@ -1,4 +1,4 @@
-"""torch's own layers behind our interface."""
+"""torch's own layers behind this package's interface."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_saved_baseline_answers_with_the_same_bits(
         config(name, settings, options, input_kind="embedded", vocabulary_size=11, padding_id=0)
     )
     words = torch.randint(11, (4, 9))
-    model.train()(words)  # so that running statistics are not what they start from
+    model.train()(words)  # moves the running statistics away from their initial values
     model.eval()
     save_model(model, tmp_path / "model.safetensors")
     loaded = load_model(tmp_path / "model.safetensors").eval()

@@ -15,7 +15,7 @@ def test_the_quantized_lstm_on_torchs_kernel_is_the_loop() -> None:
 
 
 def test_inputs_that_begin_alike_leave_the_gradients_of_a_normalised_lstm_finite() -> None:
-    """As the black pixels do with which every image begins."""
+    """Every image begins with black pixels."""
     layer = BinaryLSTM(1, 16)
     x = torch.cat([torch.zeros(32, 150, 1), torch.rand(32, 20, 1)], dim=1)
     layer.states(x, None)[:, -1].sum().backward()
@@ -24,7 +24,7 @@ def test_inputs_that_begin_alike_leave_the_gradients_of_a_normalised_lstm_finite
 
 
 def test_a_drawn_weight_is_its_latent_value_on_average() -> None:
-    """E q(w) = w for both alphabets, which is what makes the draw a fair stand-in for w."""
+    """E q(w) = w for binary and ternary weights, so a drawn weight is unbiased."""
     for kind in (BinaryLSTM, TernaryLSTM):
         layer = kind(1, 4).train()
         draws = torch.stack([layer.quantized_weights()[1].detach() for _ in range(4000)])

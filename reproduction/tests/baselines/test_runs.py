@@ -1,4 +1,4 @@
-"""Baselines from the command line: trained, resumed, evaluated, weighed."""
+"""Baselines from the command line: train, resume, evaluate, cost."""
 
 from __future__ import annotations
 

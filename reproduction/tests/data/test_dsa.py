@@ -1,4 +1,4 @@
-"""DSA-19: UCI's text on small files of the documented format, the compact files as they are."""
+"""DSA-19: UCI's text format on small files, and the compact files themselves."""
 
 from __future__ import annotations
 

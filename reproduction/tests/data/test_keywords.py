@@ -33,4 +33,4 @@ def test_keywords_are_the_same_clips_as_codes_of_a_front_end(real_splits: Callab
     codes = heard * splits.scale + splits.offset
     torch.testing.assert_close(codes, codes.round(), atol=2e-3, rtol=0)
     assert codes.min() > -1e-3
-    assert (known.mean((0, 1)) - heard.mean((0, 1))).abs().max() < 0.35  # in deviations: both are one scale
+    assert (known.mean((0, 1)) - heard.mean((0, 1))).abs().max() < 0.35  # in standard deviations

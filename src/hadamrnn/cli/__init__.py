@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         drop_unwritable_output()
         return 2
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):  # as torch says
+        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):  # torch's message
             raise
         print(f"{name}: out of memory. Try smaller batches, a smaller network or less data.", file=sys.stderr)
         return 2
@@ -112,7 +112,7 @@ class OneLineParser(argparse.ArgumentParser):
 def let_waiting_threads_sleep() -> None:
     """Let torch's threads sleep after a tenth of a millisecond without work; GNU's OpenMP only.
 
-    By default they spin 300,000 times, which is milliseconds, on cores that the kernels' own threads need. A
+    By default they spin 300,000 times (for milliseconds) on cores that the kernels' own threads need. A
     step of the copy task takes 21 ms instead of 30 on two cores, and plain torch is as quick as before. Call
     it before torch is loaded. A user's own setting is kept.
     """

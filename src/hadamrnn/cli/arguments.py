@@ -39,7 +39,7 @@ def positional(metavar: str, help: str, default: Any = dataclasses.MISSING) -> A
 
 
 def task_argument(**default: Any) -> Any:
-    """Return a dataclass field for the argument TASK: the name of a task, or a file of the user's own."""
+    """Return a dataclass field for the argument TASK: the name of a task, or the user's own file."""
     public = [name for name in task_names() if name not in ("npz", "recordings")]
     help = (
         f"{', '.join(public)}, or data of your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, "
@@ -197,7 +197,7 @@ def check_unused(options: Any, where: str, *names: str, settings: Iterable[str] 
 
 
 def check_only(options: Any, where: str, *names: str, settings: Iterable[str] = ()) -> None:
-    """Refuse every option that was given but these."""
+    """Refuse every given option except these."""
     others = [each.name for each in dataclasses.fields(options) if each.name not in names]
     check_unused(options, where, *others, settings=settings)
 

@@ -67,8 +67,8 @@ def load_har2(
     Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people).
 
     Args:
-        left_out: number of the group of `PEOPLE` that is kept for validation. None trains on all, and
-            validates on the last group too, whose figure must then choose nothing.
+        left_out: number of the group of `PEOPLE` that is kept for validation. None trains on all and
+            also validates on the last group, whose figure must then not be used for selection.
         fine: add copies of the six channels of movement: their values, clipped to +-`STILL`, and their
             changes, clipped to +-`SLOW` (see `with_fine`): 21 channels. A device does the same with raw
             codes.
@@ -217,7 +217,7 @@ def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> T
 #
 # People wear a sensor differently: random rotations show a network more people than there are. With each
 # of DSA-19's people 1 to 4 left out in turn, preset quick has a mean of 81.5 % with rotations of 30 degrees
-# and at 75.1 % without. For UCI HAR's people, left out by fifths, smaller rotations did better. If everybody
+# and of 75.1 % without. For UCI HAR's people, left out by fifths, smaller rotations did better. If everybody
 # is used for training in the end (`left_out: None`), the last weights are kept: nobody is left to select by.
 TURNED: Values = {**SMALL_STACK, "rotation": 15.0, "epochs": 8, "task_options": {"fine": True}}
 FAST: Values = {"paper": PAPER_SENSORS, "quick": {**TURNED, "stride": 2}}

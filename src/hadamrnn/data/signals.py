@@ -21,10 +21,10 @@ from hadamrnn.errors import InputError
 from hadamrnn.front_end.description import KINDS, FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 
-# Levels of bands change with load, distance and microphone: training moves the bands of each window by random
-# offsets, those of vibration as far as validation allows (`training.levels`), and masks a random block of
-# those, so that no few bands decide. The selection is in `hadamrnn bench vibration`. The last
-# model is kept, because a few validation files are all classified correctly long before training is done.
+# Levels of bands change with load, distance and microphone, so training shifts the bands of each window by
+# random offsets. For vibration the offsets are as large as validation allows (`training.levels`), and a
+# random block of bands is masked, so that no decision rests on a few bands (`hadamrnn bench vibration`). The
+# last model is kept, because a few validation files are all classified correctly long before training ends.
 SOUND_OFFSET = 0.5
 HIDDEN_SHARE = 0.5  # largest share of the bands to mask
 LONGEST_CLIP = 2  # in seconds; shorter files are clips, one window each

@@ -182,14 +182,14 @@ class Splits:
     Args:
         task: name of the task, one of `task_names()`.
         seq_length: T, steps of a (padded) sequence.
-        input_size: d_in: channels of dense inputs, symbols when `one_hot`. Where ids go through an
-            embedding it is the paper's embedding size, which a model may change.
+        input_size: d_in: channels of dense inputs, symbols when `one_hot`. If ids go through an
+            embedding, it is the paper's embedding size, which a model may change.
         output_size: d_out; 1 for the two-class tasks of the paper, with labels 0 and 1 and one logit.
         vocabulary_size: ids are below it; None for dense inputs.
         one_hot: an id stands for its one-hot vector (copy task), without an embedding.
         every_output: whether the outputs of all steps are used, not only the last.
         metric: metric that evaluation reports.
-        class_names: one per class (two where `output_size` is 1); empty for regression.
+        class_names: one per class (two if `output_size` is 1); empty for regression.
         offset, scale: `(input_size,)` if inputs were standardised: x = (value - offset) / scale,
             kept so that an integer network can take raw sensor values; float64 if the values were.
         raw_unit: the value of one raw code r of the sensor, value = r raw_unit; see `raw_unit`.

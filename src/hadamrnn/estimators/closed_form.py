@@ -46,7 +46,7 @@ MOST_APART = 10  # largest spread of exponents; an integer network allows 15, bu
 MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size
 KEPT_SERIES = 2000  # limit on series used to select the network, the penalty and the temperature
 CALIBRATION_SAMPLES = 10_000
-# Of the error of the best other network: at about the same error a linear one extrapolates better.
+# Relative to the error of the best other network: at about the same error a linear one extrapolates better.
 LINEAR_MARGIN = 1.05
 
 

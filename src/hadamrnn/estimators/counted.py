@@ -39,7 +39,7 @@ FOLDS = 5
 PRUNING_PENALTY = 10  # multiple of the penalty for the whole pool
 KEPT_SERIES = 2000  # series whose held-out predictions select penalty and temperature
 CODE_BITS = 15  # bits of a code, which is a share of steps
-BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # costs that pruning weighs features by
+BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # costs of features in pruning
 
 
 @dataclass(frozen=True, eq=False)

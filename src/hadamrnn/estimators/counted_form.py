@@ -84,8 +84,8 @@ class CountedForm(SeriesEstimator):
         """Return the integer network; it takes raw inputs and standardises them itself.
 
         Args:
-            activation_bits, input_bits: for a `Network`, see `HadamRNNRegressor.quantize`; states of one
-                that counts have 16 bits and its inputs 12.
+            activation_bits, input_bits: for a `Network`, see `HadamRNNRegressor.quantize`; a reservoir
+                always has states of 16 bits and inputs of 12.
             raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
                 a power of two well below their deviation, which is stored in the model's metadata.
         """

@@ -91,8 +91,8 @@ class HadamRNNForecaster(IntegerForm):
     weight_bits : int or "ternary"
         Bits of the input and output weights. The recurrent weight takes one bit per unit.
     draws : int
-        Number of random networks to compare by their error over the last fifth of a series whose first
-        four fifths they are fitted to. The best is then fitted to all of it.
+        Number of random networks to compare: each is fitted to the first four fifths of the series and
+        evaluated on the last fifth. The best is then fitted to the whole series.
     penalty : float or "auto"
         Penalty of the ridge regression; "auto" selects it in the same way.
     n_jobs : int or None

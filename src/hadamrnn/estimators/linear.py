@@ -1,6 +1,6 @@
 """Linear networks: the answer is a linear function of the series, apart from maxima over time.
 
-Values often follow the level and the trend of sensors, beyond the range of training too. Random thresholds
+Values often follow the level and the trend of sensors, even beyond the range of training. Random thresholds
 say little about that; states without a nonlinearity do. Two kinds are offered:
 
     integrators   h_t = (1 - 2^-k) h_(t-1) + x_t of each channel, for several k: recent and longer means
@@ -79,7 +79,7 @@ def keep_linear(model: SequenceModel, x: Tensor, lengths: Tensor | None = None) 
 
     h_T = sum_t A^(T-t) (U x_t + b_i),      A = lambda W,      b_i = (sum_(k < T) A^k)^-1 max|h_T|
 
-    Of windows of different lengths T is the longest; states of shorter ones may be cut at zero.
+    If windows differ in length, T is the longest; states of shorter ones may be cut at zero.
     """
     cell = forward_layers(model).cell(0)
     assert cell.input_bias is not None and cell.decay is not None

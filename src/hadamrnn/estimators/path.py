@@ -1,4 +1,4 @@
-"""Draw what bytes bring: the estimators of `fit_path` in the plane of bytes and accuracy."""
+"""Plot accuracy against bytes for the estimators of `fit_path`."""
 
 from __future__ import annotations
 

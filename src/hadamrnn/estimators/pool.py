@@ -45,7 +45,7 @@ PART_VALUES = 1 << 19  # samples or features processed at once
 
 @dataclass(frozen=True)
 class Kind:
-    """The inputs of the units in some groups, and the parts of the window in which their features count."""
+    """A kind of feature: the inputs of its units, and the parts of the window in which it counts."""
 
     name: str
     units: int

@@ -25,7 +25,7 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
     """Return X as series; `reset` sets the estimator's `n_features_in_`, else X must agree with it.
 
     `(n, features)`, an array or a wide frame, is one channel of `features` steps, and every later X must have
-    as many. Of `(n, time, channels)`, of a list of `(time, channels)` arrays and of frames with a column for
+    as many. For `(n, time, channels)`, a list of `(time, channels)` arrays and frames with a column for
     each channel, only the channels must agree. An array with more channels than steps could as well be
     `(n, channels, time)`: a first X like that is refused. A list says which it is.
     """
@@ -51,7 +51,7 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
 def read_samples(series: Series, known: NDArray[Any], sample_weight: Any, groups: Any = None) -> Samples:
     """Return the distinct samples of positive weight; without `sample_weight` each has weight 1.
 
-    Groups that share a series are one: of those that count there must be two at least.
+    Groups that share a series are one group; there must be at least two groups of positive weight.
     """
     owners = None if groups is None else _owners(groups, len(series))
     weights = np.ones(len(series))

@@ -56,8 +56,8 @@ LEAST_ERROR = 1e-12
 NESTED = (1, 3)  # numbers of thresholds whose quantiles are nested
 THRESHOLD_SERIES = 256  # series for the quantiles that become thresholds, or all if there are fewer
 THRESHOLD_STEPS = 8  # steps of each of these series, evenly spread
-# A threshold exceeds its quantile by this share of the unit's spread: states at rest keep one value for
-# long, and rounding alone must not decide on which side of the threshold it is.
+# A threshold exceeds its quantile by this share of the unit's spread: states at rest may keep one
+# value, and rounding alone must not decide on which side of the threshold it is.
 MARGIN = 0.002
 ROW_BYTES = 1 << 22  # limit on the bytes of inputs or states in memory at once
 LANES = 16  # rows that the kernels run together

@@ -1,7 +1,7 @@
 """C99 of an integer model: `export_c` writes a folder that builds and tests itself.
 
-    hadamrnn.h        the program, the same for every network, with its parts hadamrnn_device.h (what differs
-                      between devices), hadamrnn_units.h and hadamrnn_window.h; start reading there
+    hadamrnn.h        the program, the same for every network, with its parts hadamrnn_device.h (what is
+                      specific to devices), hadamrnn_units.h and hadamrnn_window.h; start reading there
     NAME.h            the summary, the sizes, the functions
     NAME.c            the functions: those of hadamrnn.h for this network
     NAME_weights.h    the network as data, constants in flash
@@ -20,7 +20,7 @@
     src/                                hadamrnn*.h, NAME.h, NAME.c, NAME_weights.h, NAME_window.*
     examples/NAME/NAME.ino              the self-test over Serial, then a class for every window of readings
 
-`fixedpoint/blob.py` makes the data, by the plan of `plan.py`; the templates in `runtime/` print it.
+`fixedpoint/blob.py` lays out the data as `plan.py` plans it; the templates in `runtime/` print it.
 """
 
 from __future__ import annotations

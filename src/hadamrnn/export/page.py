@@ -205,8 +205,8 @@ def _pad(pad: DrawingPad) -> dict[str, Any]:
     }
 
 
-# The decision of a model that keeps none: windows with ten hops. An event is a class that leads in three of
-# four windows as one of two classes with this share would; no other event follows for a window.
+# The default decision for a model without one: windows have ten hops, and a class raises an event if in three
+# of four windows it leads by as much as one of two classes with this share; then none follows for a window.
 HOPS, NEEDED, VOTES, SURE = 10, 3, 4, 0.7
 IDLE = frozenset({"silence", "unknown", "noise", "background", "other"})  # classes that are not words
 

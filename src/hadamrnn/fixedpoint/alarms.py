@@ -7,7 +7,7 @@ A decision says when the logits of a stream of windows raise an event:
     event  = vote if k of the last n votes are for it, and no event was raised within the refractory windows
 
 An event clears the votes. A class whose threshold is `NEVER` raises nothing: it is the background. `Decider`
-is the definition, which exported C and JavaScript equal. A model keeps either as metadata.
+is the definition; exported C and JavaScript equal it bit for bit. A model keeps either as metadata.
 
 A detector compares each sample with its prediction. The network answers after every step with the sample that
 it expects next, in the units of its inputs x:

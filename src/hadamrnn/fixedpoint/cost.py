@@ -1,7 +1,7 @@
 """Count the bytes of a network and the operations of a step, and estimate its instructions.
 
 Counted twice: as the paper counts (Section 3.6, Table 1), where W h takes d_h 2^k additions, and as
-the fast transform does it, d_h k additions. Numpy and torch free; `hadamrnn cost` prints it.
+the fast transform does it, d_h k additions. Needs neither numpy nor torch; `hadamrnn cost` prints it.
 `estimate` gives the instructions of a step on a Cortex-M4 without an emulator, and `Load` the share of a
 device that a network with its windows takes.
 """
@@ -82,7 +82,7 @@ def network_size(network: Network) -> Size:
         d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
     for one layer; stacks have the signs, U and b_i of every cell. Without `input_bias` there is no b_i.
-    Biases take `activation_bits` each, 32 where activations stay in floating point (None). Ternary
+    Biases take `activation_bits` each, 32 if activations stay in floating point (None). Ternary
     weights take 2 bits. The embedding table, with `activation_bits` per entry, is listed separately.
     Beyond the paper's network: 4 bits for the leak of each block, the same in all layers; thresholds at
     `activation_bits`; a scale and a bias for each unit below the last layer that is normalised; 4 bits for

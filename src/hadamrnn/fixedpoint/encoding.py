@@ -101,7 +101,7 @@ def _wide_codes(model: Inputs, raw: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def compressed_codes(raw: NDArray[np.int64], knee: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return `compress(raw, 2^knee)` in units of 2^-16, rounded towards zero; raw itself where knee is 0.
+    """Return `compress(raw, 2^knee)` in units of 2^-16, rounded towards zero; raw itself if knee is 0.
 
     a = |raw| + 2^knee is e octaves above 1. A device counts leading zeros and shifts.
 

@@ -43,8 +43,8 @@ class HadamRNN(HadamStack):
         layer_sizes: widths of the stacked layers, instead of `hidden_size` and `num_layers`. States are as
             wide as the widest layer, zero beyond the units of a narrower one.
         normalize: y_t = sigma(a norm(h_t) + c), normalised over batch and time in training, by running
-            statistics in evaluation and in `step`. Recommended for stacks; before an evaluation in a loop of
-            your own, call `refresh_statistics`.
+            statistics in evaluation and in `step`. Recommended for stacks; before an evaluation in your own
+            loop, call `refresh_statistics`.
         skip: add a layer's input to its output below the last layer, if they have the same width.
         stride: a layer reads means of this many steps of the one below; fewer at the end are dropped.
         train_signs: train the signs, as in the paper. By default they keep their random values, because a

@@ -179,7 +179,7 @@ def svg(canvas: Canvas, name: str) -> str:
 
 
 def plain(name: str) -> str:
-    """Return a name in which matplotlib reads no mathematics, as it does between two dollars."""
+    """Escape the dollars in a name, between which matplotlib would read mathematics."""
     return name.replace("$", r"\$")
 
 

@@ -1,6 +1,6 @@
 """Show the results of a network as a page.
 
-Of a classifier: confusions, windows, errors, reliability and cost. Start at `evaluation_page`. Of a
+For a classifier: confusions, windows, errors, reliability and cost. Start at `evaluation_page`. For a
 regression: errors beside those of simple predictors, predicted and true values, and cost. See `value_page`.
 """
 

@@ -205,7 +205,7 @@ class RawInputs:
     def standardised(
         cls, offset: ArrayLike, scale: ArrayLike, unit: float | None, knee: ArrayLike | None = None
     ) -> RawInputs:
-        """Return the meaning of raw codes r of a sensor whose values r unit were standardised in training.
+        """Return the meaning of raw codes r of a sensor whose values r * unit were standardised in training.
 
         v = (r unit - offset) / scale = (r - offset / unit) * unit / scale
 

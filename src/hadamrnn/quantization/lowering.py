@@ -220,7 +220,7 @@ def _feature_scales(
 
 
 def _statistics(model: SequenceModel) -> tuple[Floats, Floats]:
-    """Return e and m of each feature."""
+    """Return the exponent e and the mean m of each feature."""
     scale = model.feature_scale
     if scale is None:
         return np.zeros(model.readout.in_features), np.zeros(model.readout.in_features)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hadamrnn.training.evaluate import Errors
 
 # A smaller loss needs no advice: the paper's networks lose as much at 12 bits.
-BEARABLE_LOSS = 0.003  # in accuracy
+BEARABLE_LOSS = 0.003  # loss of accuracy that needs no advice
 BEARABLE_RATIO, SMALL_CROSS_ENTROPY = 2.0, 3e-7
 
 SOURCE = "source"  # the metadata entry of an integer model that names its float model

@@ -1,7 +1,7 @@
 """Count the bits of a reservoir, the bytes of its state and its operations per sample.
 
 A model stores, to the bit: for each unit a sign, 4 bits of U and 4 bits that count its features; the channel
-of each block, if there are several; a threshold, an exponent and V for each feature, and its third where the
+of each block, if there are several; a threshold, an exponent and V for each feature, and its third if the
 group has thirds; b_o. The descriptions of the groups, about 40 bytes each, are code rather than weights.
 """
 

@@ -6,8 +6,8 @@ All integers, `round` with ties towards +infinity. A group averages m samples of
     u_j = v_j - v_(j-d) if the group reads differences, else v_j
     h_j = saturate16(round(H D h_(j-d) / 4) + 2^q U u_j)         h = 0 before; H Sylvester's, of blocks of 8
 
-Differences begin at j = d; before that, nothing is computed. With J counted steps so far, or in the third of
-the window that a feature belongs to, where
+Differences begin at j = d; before that, nothing is computed. With J counted steps so far, or so far in the
+feature's third of the window, and
 
     step number n of N counted ones of a whole window is in third floor(3 n / N):
 

@@ -4,12 +4,12 @@
  * integers, `round` with ties towards +infinity, `saturate` to activation_bits:
  *
  *     a = (u * H h) 2^state_shift                                   hadamrnn_narrow_pass, hadamrnn_transform_chunk
- *     a = a - round(a / 2^k)                                        where the block leaks
+ *     a = a - round(a / 2^k)                                        if the block leaks
  *     h = saturate(round((a + drive) * multiplier / 2^round_shift)) hadamrnn_product
  *     h = max(h, 0)                                                 recurrence "relu" only
  *     drive = shift(U x, input_shift) + b_i 2^bias_shift            hadamrnn_drive
  *
- * Every layer but the last gives codes to the layer above, which sums `stride` of them up (hadamrnn_output):
+ * Every layer but the last outputs codes, of which the next layer sums `stride` at a time (hadamrnn_output):
  *
  *     y = max(h, 0), or with a gain saturate(max(round((h gain + offset 2^offset_shift) / 2^gain_shift), 0))
  *     y = saturate(y + shift(x, skip_shift))                        with a skip connection
@@ -22,20 +22,20 @@
  *
  * H is block diagonal. A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor, in any order since
  * integers are exact: the widest stages of S in place, in pairs, in 16 bits as long as the sums fit; the next ones in a
- * buffer of 32 bits, a chunk of the state at a time, with the factors F, orders that are no power of two, by their signs;
- * the last two in registers, together with all that follows for a row (hadamrnn_advance).
+ * buffer of 32 bits, a chunk of the state at a time, with the factors F, whose orders are no powers of two, by their
+ * signs; the last two in registers, together with the rest of the work on a row (hadamrnn_advance).
  *
  * The caller owns all memory: `hadamrnn_memory` points to it. C99, stdbool.h, stddef.h, stdint.h and string.h only. No
- * heap, no floating point, no division in a step, no global variables, no recursion; no sum overflows whatever the input is, which
+ * heap, no floating point, no division in a step, no global variables, no recursion; no sum overflows for any input, which
  * is proved when a model is made. Right shifts of signed integers must be arithmetic, as in gcc and clang.
  *
  * Before including this file define
- *     HADAMRNN_SPECIALISED      for functions that are inlined, so that the constants of a model in sight are folded
+ *     HADAMRNN_SPECIALISED      for inlined functions, so that the compiler folds the constants of a visible model
  * and for options
  *     HADAMRNN_FLASH            the attribute of constants: a section, for example
  *     HADAMRNN_NARROW_PRODUCT   no products of 64 bits (Cortex-M0 and AVR always)
  *
- * It consists of hadamrnn.h, this file: the network; hadamrnn_device.h: what differs between devices; hadamrnn_units.h: raw
+ * It consists of hadamrnn.h, this file: the network; hadamrnn_device.h: device-specific code; hadamrnn_units.h: raw
  * codes and values; hadamrnn_window.h, which includes this file: sliding windows. Start reading at hadamrnn_model, then at
  * hadamrnn_step.
  */
@@ -69,16 +69,16 @@ extern "C" {
 #define HADAMRNN_ALIGNED
 #endif
 
-/* What a step or a window returns. */
+/* The results of a step or a window. */
 #define HADAMRNN_OK 0u
-#define HADAMRNN_UNKNOWN_ID 1u /* no such id: the state is as it was */
-#define HADAMRNN_FULL 2u /* the sums hold no more steps: the state is as it was, and still answers */
+#define HADAMRNN_UNKNOWN_ID 1u /* no such id: the state is unchanged */
+#define HADAMRNN_FULL 2u /* the sums are full: the state is unchanged, and can still be read */
 #define HADAMRNN_READY 3u /* a window is complete: its logits are new */
-#define HADAMRNN_BAD_WINDOW 4u /* hadamrnn_window_init refused it: nothing was done */
+#define HADAMRNN_BAD_WINDOW 4u /* hadamrnn_window_init refused it: nothing has changed */
 
 #define HADAMRNN_NO_CLASS 0xFFFFu /* the class of a window before the first whole one */
 
-/* What a network reads: codes of every channel, the number of the one channel that is 1, or ids of an embedding. */
+/* Inputs: codes of every channel, the index of the one channel that is 1, or ids of an embedding. */
 #define HADAMRNN_DENSE 0u
 #define HADAMRNN_ONE_HOT 1u
 #define HADAMRNN_EMBEDDED 2u
@@ -90,12 +90,12 @@ extern "C" {
 #define HADAMRNN_MAX 3u
 #define HADAMRNN_READOUTS 4u
 
-#define HADAMRNN_FACTORS 4u /* factors of a block that are no power of two, at most */
-#define HADAMRNN_GROUP 8u /* rows that are finished together: eight codes of p bits are p whole bytes */
+#define HADAMRNN_FACTORS 4u /* limit on the factors of a block whose order is no power of two */
+#define HADAMRNN_GROUP 8u /* rows finished together, because eight codes of p bits fill p bytes */
 
-/* Constants are bytes in flash, numbers of several bytes little endian: rows come in groups of 8, the last one filled
- * up with zeros. Codes of U and V have code_bits each, the first one in the lowest bits. Biases, gains, offsets and
- * thresholds are numbers of value_bytes. A NULL pointer is something that the network does not have. */
+/* Constants are bytes in flash, numbers of several bytes little endian: rows come in groups of 8, the last one padded
+ * with zeros. Codes of U and V have code_bits each, the first one in the lowest bits. Biases, gains, offsets and
+ * thresholds are numbers of value_bytes. A NULL pointer marks an array that the network lacks. */
 typedef struct {
     uint16_t order; /* 0: no factor */
     uint16_t stride; /* of the entries that it mixes */
@@ -106,22 +106,22 @@ typedef struct {
     uint16_t units; /* of h */
     uint16_t inputs; /* of x */
     uint16_t block; /* units of a block of H */
-    uint32_t cells; /* where h begins in the narrow cells of the memory */
-    uint32_t sums; /* where the sums of its outputs begin in the narrow cells, if the stride is above 1 */
+    uint32_t cells; /* offset of h in the narrow cells of the memory */
+    uint32_t sums; /* offset of the sums of its outputs in the narrow cells, if the stride is above 1 */
     uint8_t stages; /* of the transform: log2 of the power of two in `block` */
-    uint8_t in_place; /* how many of them are made in the cells of h, in 16 bits: an even number */
+    uint8_t in_place; /* how many of these are computed in the cells of h, in 16 bits: an even number */
     uint8_t state_shift;
-    int8_t input_shift; /* negative: to the right, rounded */
+    int8_t input_shift; /* negative: a rounded right shift */
     uint8_t bias_shift;
     uint16_t multiplier; /* 1, or 16 bits */
     uint8_t round_shift;
-    uint8_t leak; /* k of all units, where there are no `leaks` */
+    uint8_t leak; /* k of all units, if there are no `leaks` */
     uint8_t leak_bytes; /* of a group: 1 where its rows share k, else 8 */
     uint8_t output_bits;
     uint8_t gain_shift;
     uint8_t offset_shift;
     uint8_t has_skip;
-    int8_t skip_shift; /* negative: to the right, rounded */
+    int8_t skip_shift; /* negative: a rounded right shift */
     hadamrnn_factor factors[HADAMRNN_FACTORS];
     const uint8_t *signs; /* u, a bit each, 1 for -1 */
     const uint8_t *weight; /* U by groups: (group, column, row); of a one-hot input by columns: (column, group, row) */
@@ -147,11 +147,11 @@ typedef struct {
     uint16_t stride; /* steps of a layer for one of the layer above */
     uint16_t input_size;
     uint16_t output_size;
-    uint16_t longest; /* steps that the sums hold; 0: no limit */
+    uint16_t longest; /* limit on the steps in a sum; 0: no limit */
     uint32_t vocabulary; /* ids */
-    uint32_t phases; /* where the steps of each layer since the layer above made one begin in the narrow cells */
-    uint32_t counts; /* where the counters begin in the wide cells; sums and maxima begin at 0 */
-    uint32_t pool_wide; /* cells of sums and counters, all wide ones of a state */
+    uint32_t phases; /* offset in the narrow cells of the stride counters: steps of each layer since the next one made a step */
+    uint32_t counts; /* offset of the counters in the wide cells; sums and maxima begin at 0 */
+    uint32_t pool_wide; /* cells of sums and counters, which are all wide cells of a state */
     uint32_t pool_narrow; /* cells of maxima */
     uint32_t narrow_cells; /* of a state */
     uint32_t work_cells; /* of the buffers of a step */
@@ -173,7 +173,7 @@ typedef struct {
     const uint8_t *value_offset; /* 4 bytes for each target */
 } hadamrnn_model;
 
-/* Of a channel, set by the application: its reading at rest, and a gain in units of 2^-14. */
+/* The calibration of a channel, set by the application: its reading at rest, and a gain in units of 2^-14. */
 typedef struct {
     int32_t zero;
     uint16_t gain; /* HADAMRNN_UNIT_GAIN: 1 */
@@ -181,7 +181,7 @@ typedef struct {
 
 #define HADAMRNN_UNIT_GAIN 16384u
 
-/* A lane is what one sequence adds: a number on a device. On a host it is a vector, a number of each of several
+/* A lane is the type of a sum: a number on a device. On a host it is a vector with one number from each of several
  * sequences that run side by side: lanes.h of the native library then defines these types, and the functions of a lane. */
 #ifndef HADAMRNN_LANES_H
 typedef int16_t hadamrnn_narrow;
@@ -192,10 +192,10 @@ typedef uint32_t hadamrnn_count;
 typedef struct {
     hadamrnn_count saturations; /* entries of h clipped since init */
     uint16_t inputs; /* steps since init, if the model has a longest */
-    uint16_t pooled; /* steps of the last layer that the pools hold */
+    uint16_t pooled; /* steps of the last layer in the pools */
 } hadamrnn_counters;
 
-/* The memory of one stream, the caller's. What it holds is undefined before hadamrnn_init. */
+/* The memory of one stream, owned by the caller. Its content is undefined before hadamrnn_init. */
 typedef struct {
     hadamrnn_counters *counters;
     hadamrnn_wide *wide; /* pool_wide: sums and counters of the read-outs */
@@ -203,11 +203,11 @@ typedef struct {
     hadamrnn_wide *work; /* used within a step only */
     hadamrnn_narrow *codes; /* used within a step only */
 #ifdef HADAMRNN_LANES_H
-    const hadamrnn_wide *drive; /* what ids add to the sums of the lowest layer, which differs between lanes; or NULL */
+    const hadamrnn_wide *drive; /* contributions of ids to the sums of the lowest layer, which differ between lanes; or NULL */
 #endif
 } hadamrnn_memory;
 
-/* The same for reading out. */
+/* The memory that a read-out needs. */
 typedef struct {
     const hadamrnn_counters *counters;
     const hadamrnn_wide *wide;
@@ -223,7 +223,7 @@ typedef struct {
 #if (defined(HADAMRNN_SPECIALISED) || defined(HADAMRNN_SHARED)) && !defined(HADAMRNN_CODE)
 #define HADAMRNN_CODE
 
-/* Functions that fold a model's constants, and small ones, are inlined; of passes over the state there is one copy. */
+/* Small functions, and those that fold a model's constants, are inlined; passes over the state exist once. */
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define HADAMRNN_INLINE static inline __attribute__((always_inline))
 #else
@@ -243,7 +243,7 @@ typedef struct {
 #define HADAMRNN_FOLDED HADAMRNN_ONE_COPY
 #else
 #define HADAMRNN_API HADAMRNN_INLINE
-#define HADAMRNN_FOLDED HADAMRNN_INLINE /* once for every layer, with its constants */
+#define HADAMRNN_FOLDED HADAMRNN_INLINE /* inlined for every layer, with its constants */
 #endif
 
 /* A statement for i = 0, ..., 3 or 0, ..., 7, each with its constant i, so that arrays stay in registers. */
@@ -372,15 +372,15 @@ HADAMRNN_INLINE void hadamrnn_widen(uint_fast8_t radix, const hadamrnn_narrow *h
     }
 }
 
-/* The usual one: 12 bits leave it these stages. */
+/* The usual case: states of 12 bits leave these stages. */
 HADAMRNN_ONE_COPY void hadamrnn_widen8(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t size)
 {
     hadamrnn_widen(8u, h, work, size, 4u);
 }
 
-/* F over the entries 0, stride, 2 stride, ... of every run of order stride, in place. Of four columns x_0, ..., x_3 of F,
- * which has a multiple of four, there are eight sums x_0 +- x_1 +- x_2 +- x_3 up to the sign. They are made once, 2 order
- * numbers in `sums`, and a row of F takes one of them for each four of its signs. */
+/* F over the entries 0, stride, 2 stride, ... of every run of order stride, in place. The number of columns
+ * of F is a multiple of four, and four of them have eight sums x_0 +- x_1 +- x_2 +- x_3 up to the sign. They are computed
+ * once, 2 order numbers in `sums`, and a row of F takes one of them for each four of its signs. */
 HADAMRNN_ONE_COPY void hadamrnn_factor_pass(hadamrnn_wide *h, uint_fast16_t size, const hadamrnn_factor *factor,
                                             hadamrnn_wide *sums)
 {
@@ -409,7 +409,7 @@ HADAMRNN_ONE_COPY void hadamrnn_factor_pass(hadamrnn_wide *h, uint_fast16_t size
                     signs++;
                 }
                 const uint32_t place = (bits >> 1) & 7u;
-                /* If x_0 is subtracted, the other signs are turned round and the sum is subtracted. */
+                /* If x_0 is subtracted, flip the other signs and subtract the sum. */
                 sum = ((bits & 1u) == 0u) ? (sum + sums[(2u * j) + place]) : (sum - sums[(2u * j) + 7u - place]);
                 bits >>= 4;
             }
@@ -418,8 +418,8 @@ HADAMRNN_ONE_COPY void hadamrnn_factor_pass(hadamrnn_wide *h, uint_fast16_t size
     }
 }
 
-/* What 16 bits do not hold but for the last two stages, of `size` entries: the factors, and `stages` stages. Their
- * order is free. */
+/* Apply the factors and `stages` stages to `size` entries: all that needs 32 bits except the last two stages. Their
+ * order does not matter. */
 HADAMRNN_FOLDED void hadamrnn_transform_chunk(const hadamrnn_layer *layer, const hadamrnn_narrow *h, hadamrnn_wide *work,
                                               uint_fast16_t size, uint_fast8_t stages)
 {
@@ -444,7 +444,7 @@ HADAMRNN_FOLDED void hadamrnn_transform_chunk(const hadamrnn_layer *layer, const
         left = (uint_fast8_t)(left - 2u);
         hadamrnn_wide_pass(work, size, stride);
     }
-    if (layer->factors[0].order != 0u) { /* known early: without factors their function is left out */
+    if (layer->factors[0].order != 0u) { /* checked early: networks without factors leave the function out */
         for (uint_fast8_t f = 0; (f < HADAMRNN_FACTORS) && (layer->factors[f].order != 0u); f++) {
             hadamrnn_factor_pass(work, layer->units, &layer->factors[f], work + size);
         }
@@ -453,16 +453,16 @@ HADAMRNN_FOLDED void hadamrnn_transform_chunk(const hadamrnn_layer *layer, const
 
 /* ---- One layer. */
 
-/* A layer goes along its rows in groups of 8. Its description is a copy, whose pointers go along with the rows: no store
- * through a pointer can change it, so that a compiler keeps it in registers. */
+/* A layer processes its rows in groups of 8. Its description is a local copy, whose pointers advance with the rows: no
+ * store through a pointer can change it, so a compiler can keep it in registers. */
 typedef struct {
     hadamrnn_layer layer;
     const hadamrnn_narrow *x; /* the codes of `columns` columns of U */
 #ifdef HADAMRNN_LANES_H
     const hadamrnn_wide *drive; /* of a group, or NULL */
 #endif
-    const hadamrnn_wide *work; /* H h but for the last two stages */
-    hadamrnn_narrow *h; /* the same, if the layer buffers nothing, and the next state */
+    const hadamrnn_wide *work; /* H h without the last two stages */
+    hadamrnn_narrow *h; /* the same for a layer without a buffer, and the next state */
     hadamrnn_wide only; /* the code of a single column */
     int32_t factor; /* multiplier 2^(32 - round_shift), if that is below 2^31 */
     uint_fast16_t columns;
@@ -503,7 +503,7 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_drive(const hadamrnn_rows *at, const hada
     } else if (at->columns > 1u) {
         drive = hadamrnn_shift(products[i], layer->input_shift);
     } else {
-        /* The layer reads nothing. */
+        /* the layer has no input */
     }
     if (layer->bias != NULL) {
         drive += hadamrnn_shifted_value(layer->bias, at->value_bytes, i, layer->bias_shift);
@@ -543,7 +543,7 @@ HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_rows *at, uint_fast8_t first, h
         hadamrnn_butterfly(&v[0], &v[1]);
         hadamrnn_butterfly(&v[2], &v[3]);
     } else {
-        /* No stage is left. */
+        /* no stage is left */
     }
     if (HADAMRNN_UNROLL || (at->columns < 2u)) {
         HADAMRNN_FOR4(i, hadamrnn_row(at, first + i, v[i], signs, hadamrnn_drive(at, products, first + i)))
@@ -561,7 +561,7 @@ HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at)
     const hadamrnn_signs signs = hadamrnn_read_signs(layer->signs);
     hadamrnn_wide products[8];
     if (at->columns > 1u) {
-        if (at->code_bits == 4u) { /* the usual ones, with their constant */
+        if (at->code_bits == 4u) { /* the usual widths, as constants */
             hadamrnn_products(at, 4u, products);
         } else {
             hadamrnn_products(at, at->code_bits, products);
@@ -580,7 +580,7 @@ HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at)
     at->h += HADAMRNN_GROUP;
 }
 
-/* All rows: what 16 bits do not hold of a chunk of them at a time in the buffer, all of them if there are factors. */
+/* All rows. Stages that need 32 bits use the buffer, a chunk of rows at a time, or all rows if there are factors. */
 HADAMRNN_INLINE void hadamrnn_all_groups(hadamrnn_rows *at, const hadamrnn_layer *layer, uint_fast8_t stages,
                                          hadamrnn_wide *work)
 {
@@ -599,7 +599,7 @@ HADAMRNN_INLINE void hadamrnn_all_groups(hadamrnn_rows *at, const hadamrnn_layer
     }
 }
 
-/* h becomes the next state. The layer reads the codes x, or of a one-hot input the channel `id`. */
+/* Replace h by the next state. The input is the codes x, or for a one-hot input the channel `id`. */
 HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrnn_layer *layer,
                                       const hadamrnn_memory *memory, const hadamrnn_narrow *x, uint32_t id)
 {
@@ -624,7 +624,7 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
         const uint_fast16_t block = (uint_fast16_t)((uint_fast16_t)1u << (layer->stages - stage));
         hadamrnn_narrow_pass(at.h, layer->units, block / 4u);
     }
-    if (at.columns == 1u) { /* its shift comes first; only codes of 0 meet one that does not fit */
+    if (at.columns == 1u) { /* shift first; if the shift does not fit, all codes are 0 */
         const uint_fast8_t shift = (layer->input_shift > 0) ? (uint_fast8_t)layer->input_shift : 0u;
         at.only = is_one_hot ? ((hadamrnn_wide){0} + 1) : hadamrnn_widened(x[0]);
         const hadamrnn_count shifted = (hadamrnn_count)at.only << shift;
@@ -639,7 +639,7 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
 #endif
     bool is_usual = false;
 #if defined(HADAMRNN_LANES_H) || defined(HADAMRNN_SHARED)
-    /* A compiler that sees no constants gets the paper's kind of layer as a loop of its own, in which these are. */
+    /* If the compiler sees no constants, give it a separate loop for the paper's kind of layer, with constants. */
     const hadamrnn_layer *const copy = &at.layer;
     is_usual = at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
                (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
@@ -666,11 +666,11 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
     memory->counters->saturations = at.clipped;
 }
 
-/* The codes for the layer above: added to `sums` if the stride is above 1, else in their place. */
+/* Compute the codes for the next layer: add them to `sums` if the stride is above 1, else overwrite `sums`. */
 HADAMRNN_INLINE void hadamrnn_output(const hadamrnn_model *model, const hadamrnn_layer *layer,
                                      const hadamrnn_memory *memory, const hadamrnn_narrow *x, hadamrnn_narrow *sums)
 {
-    const hadamrnn_layer own = *layer; /* a copy, as of rows */
+    const hadamrnn_layer own = *layer; /* a local copy, as for rows */
     const uint_fast8_t bytes = model->value_bytes;
     const bool is_strided = model->stride > 1u;
     const hadamrnn_narrow *const state = memory->narrow + own.cells;
@@ -691,12 +691,12 @@ HADAMRNN_INLINE void hadamrnn_output(const hadamrnn_model *model, const hadamrnn
 
 /* ---- The read-out. */
 
-/* Take one more step of the last layer into account. */
+/* Add a step of the last layer to the pools. */
 HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadamrnn_memory *memory)
 {
     const hadamrnn_layer *const top = &model->layers[model->num_layers - 1u];
     const uint_fast16_t rows = ((top->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP) * HADAMRNN_GROUP;
-    const bool sums = model->counts != 0u; /* the counters begin behind the sums, if there are any */
+    const bool sums = model->counts != 0u; /* the counters come after the sums, if there are any */
     const bool counts = model->pool_wide > model->counts;
     const bool is_pooled = (model->pool_wide != 0u) || (model->pool_narrow != 0u);
     const uint_fast16_t units = is_pooled ? top->units : 0u;
@@ -728,7 +728,7 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
     }
 }
 
-/* The value of entry `at` of a read-out, counted over rows of thresholds and units. */
+/* The value of a read-out at index `at`, which runs over rows of thresholds and units. */
 HADAMRNN_INLINE hadamrnn_wide hadamrnn_pooled(const hadamrnn_model *model, const hadamrnn_view *memory, uint_fast8_t readout,
                                         uint_fast16_t at)
 {
@@ -744,8 +744,8 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_pooled(const hadamrnn_model *model, const
     return value;
 }
 
-/* Add V times eight codes to every logit, V of `bits` bits; v is where the first logit's weights of these codes begin, `pitch` bytes
- * before those of the next. */
+/* Add V times eight codes to every logit, V of `bits` bits; v points to the first logit's weights of these codes, and those
+ * of the next logit are `pitch` bytes further on. */
 HADAMRNN_INLINE void hadamrnn_project(const hadamrnn_model *model, const hadamrnn_wide codes[8], uint_fast8_t bits,
                                       const uint8_t *v, size_t pitch, hadamrnn_wide *logits)
 {
@@ -796,7 +796,7 @@ HADAMRNN_API void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_vi
                     shift++;
                 }
             }
-            if (model->code_bits == 4u) { /* the usual ones, with their constant */
+            if (model->code_bits == 4u) { /* the usual widths, as constants */
                 hadamrnn_project(model, codes, 4u, v, pitch, logits);
             } else {
                 hadamrnn_project(model, codes, model->code_bits, v, pitch, logits);
@@ -806,7 +806,7 @@ HADAMRNN_API void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_vi
     }
 }
 
-/* The index of the largest logit, the first of equals; of a single logit 1 if it is above zero, else 0. */
+/* The index of the largest logit, the first on a tie; for a single logit 1 if it is above zero, else 0. */
 HADAMRNN_API uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *logits)
 {
     uint16_t best = 0;
@@ -831,7 +831,7 @@ HADAMRNN_API void hadamrnn_init(const hadamrnn_model *model, const hadamrnn_memo
     (void)memset(memory->narrow, 0, model->narrow_cells * sizeof *memory->narrow);
 }
 
-/* Layer l makes a step. Return 1 if the layer above then has its turn. */
+/* Advance layer l by one step. Return 1 if the next layer must then advance. */
 HADAMRNN_FOLDED bool hadamrnn_layer_step(const hadamrnn_model *model, uint_fast8_t l, const hadamrnn_memory *memory,
                                         uint32_t id)
 {
@@ -881,7 +881,7 @@ HADAMRNN_FOLDED uint8_t hadamrnn_advance_all(const hadamrnn_model *model, const 
 }
 
 #ifndef HADAMRNN_LANES_H
-/* Advance by one time step of a dense input; a code of x outside input_bits counts as the nearest one within. */
+/* Advance by one time step of a dense input; codes of x saturate to input_bits. */
 HADAMRNN_API uint8_t hadamrnn_step(const hadamrnn_model *model, const hadamrnn_memory *memory, const int16_t *x)
 {
     const int16_t high = (int16_t)((INT32_C(1) << (model->input_bits - 1u)) - 1);

@@ -1,11 +1,11 @@
 /* hadamrnn_blob.h: reads a network from a blob, for hadamrnn_shared.c and for the native library of Python.
  *
- * A blob, numbers little endian: "HRNN", format version (2 bytes), zeros (2), size of the blob (4), CRC-32 of what follows
+ * A blob, numbers little endian: "HRNN", format version (2 bytes), zeros (2), size of the blob (4), CRC-32 of the rest
  * (4); the fields of the network, then those of every layer, in the order in which hadamrnn_read_model and
- * hadamrnn_read_layer take them; and the arrays. A field that names an array holds its place in the blob, a multiple of
- * 4, or 0 where there is none. All that follows from other fields is computed here and stands in no blob.
+ * hadamrnn_read_layer take them; and the arrays. The field of an array is its offset in the blob, a multiple of
+ * 4, or 0 if there is none. Values that follow from other fields are computed here and not stored.
  *
- * What is read is checked for sizes and ranges at once, so that later loops stay within the blob. Include hadamrnn.h with its
+ * Sizes and ranges are checked as they are read, so that later loops stay within the blob. Include hadamrnn.h with its
  * functions before this file. Start reading at hadamrnn_read.
  */
 #ifndef HADAMRNN_BLOB_H
@@ -79,7 +79,7 @@ static int8_t hadamrnn_take_shift(hadamrnn_reader *reader)
     return shift;
 }
 
-/* The next field, the place of an array of so many bytes; NULL where there is none. */
+/* The next field, the offset of an array of this many bytes; NULL if there is none. */
 static const uint8_t *hadamrnn_take_array(hadamrnn_reader *reader, uint64_t bytes)
 {
     const uint32_t place = hadamrnn_take(reader, 4u);
@@ -107,7 +107,7 @@ static uint8_t hadamrnn_grown_bits(uint16_t stride)
 static void hadamrnn_read_transform(hadamrnn_reader *reader, hadamrnn_layer *layer)
 {
     uint32_t left = layer->block;
-    uint8_t last = 0; /* 1 behind the last factor */
+    uint8_t last = 0; /* 1 after the last factor */
     for (uint8_t f = 0; f < HADAMRNN_FACTORS; f++) {
         hadamrnn_factor *const factor = &layer->factors[f];
         factor->order = hadamrnn_take16(reader, 0u, UINT16_MAX);
@@ -207,7 +207,7 @@ static void hadamrnn_read_model(hadamrnn_reader *reader, hadamrnn_model *model)
     }
 }
 
-/* The arrays of the network, once its layers are known; their sizes follow from these. */
+/* The arrays of the network, whose sizes follow from its layers. */
 static void hadamrnn_read_arrays(hadamrnn_reader *reader, hadamrnn_model *model)
 {
     const uint32_t rows = HADAMRNN_GROUP * hadamrnn_groups_of(model->layers[model->num_layers - 1u].units);
@@ -241,7 +241,7 @@ static void hadamrnn_read_arrays(hadamrnn_reader *reader, hadamrnn_model *model)
     hadamrnn_require(reader, (model->input_kind == HADAMRNN_EMBEDDED) == (model->embedding != NULL));
 }
 
-/* Where everything lies in the memory of a stream: pools, states, sums between layers, phases. */
+/* The layout of a stream's memory: pools, states, sums between layers, phases. */
 static void hadamrnn_lay_out(hadamrnn_model *model, hadamrnn_layer *layers)
 {
     const uint32_t top = HADAMRNN_GROUP * hadamrnn_groups_of(layers[model->num_layers - 1u].units);
@@ -280,7 +280,7 @@ static void hadamrnn_lay_out(hadamrnn_model *model, hadamrnn_layer *layers)
     model->code_cells = codes;
 }
 
-/* Read the network into `model` and `layers`, which has room for `most`. What it says holds if reader->is_good. */
+/* Read the network into `model` and `layers`, which has room for `most`. The result is valid only if reader->is_good. */
 static void hadamrnn_read(hadamrnn_reader *reader, hadamrnn_model *model, hadamrnn_layer *layers, uint8_t most)
 {
     hadamrnn_read_model(reader, model);

@@ -1,12 +1,12 @@
-/* hadamrnn_detector.h: how far a sample lies from the network's prediction of it, smoothed, in integers.
+/* hadamrnn_detector.h: the smoothed distance of samples from the network's predictions, in integers.
  *
- * The network's logits after a step predict the codes x of the next sample; before the first one those of the zero state
- * do. `round` has ties towards +infinity:
+ * The network's logits after a step predict the codes x of the next sample; those of the zero state predict the first.
+ * `round` has ties towards +infinity:
  *
  *     r    = x - saturate16(round(logit multiplier / 2^prediction_shift))
  *     z[i] = saturate13(round(sum_(j <= i) whitening[i, j] r[j] / 2^shift[i]))
  *     sum  = sum - floor(sum / 2^smoothing) + sum_i z[i]^2        the squares of the first `warmup` samples count as 0
- *     level = floor(sum / 2^smoothing), an alarm where it is above the threshold
+ *     level = floor(sum / 2^smoothing), an alarm if it is above the threshold
  *
  * At most 32 channels and a smoothing of at most 15: |logit multiplier| is below 2^62, |r| below 2^17, a sum over channels
  * below 2^37, that of squares at most 2^29, `sum` below 2^45.
@@ -29,10 +29,10 @@ typedef struct {
     uint16_t warmup; /* samples of a new stream */
 } hadamrnn_detection;
 
-/* What of a stream the detector keeps, beside the state of the network. */
+/* The detector's state of a stream, besides that of the network. */
 typedef struct {
     uint64_t sum;
-    uint16_t waiting; /* samples of the warm-up that are still to come */
+    uint16_t waiting; /* remaining samples of the warm-up */
 } hadamrnn_smoothing;
 
 #endif
@@ -48,7 +48,7 @@ HADAMRNN_INLINE int32_t hadamrnn_rounded_to(int64_t value, uint_fast8_t shift, u
     return (rounded > high) ? high : (rounded < (-high - 1)) ? (-high - 1) : (int32_t)rounded;
 }
 
-/* The squared distance of the codes x from what `logits` predict, in units of 2^-16; residuals replace the logits. */
+/* The squared distance of the codes x from their prediction by `logits`, in units of 2^-16; residuals replace the logits. */
 HADAMRNN_INLINE uint32_t hadamrnn_distance(const hadamrnn_detection *detection, const int16_t *x, int32_t *logits)
 {
     const uint8_t *row = detection->whitening;
@@ -72,7 +72,7 @@ HADAMRNN_INLINE int32_t hadamrnn_level(const hadamrnn_detection *detection, cons
     return (int32_t)(stream->sum >> detection->smoothing);
 }
 
-/* Add a sample to the smoothing sum; return whether its level is an alarm. */
+/* Add a sample to the smoothing sum; return whether the level raises an alarm. */
 HADAMRNN_INLINE bool hadamrnn_detect(const hadamrnn_detection *detection, hadamrnn_smoothing *stream, const int16_t *x,
                                      int32_t *logits)
 {

@@ -1,6 +1,6 @@
-/* hadamrnn_device.h: what differs between devices: how constants are read, and the arithmetic of a lane, which is a number.
+/* hadamrnn_device.h: device-specific code: access to constants, and the arithmetic of a lane, which is one number.
  *
- * Part of hadamrnn.h, which includes it. AVR reads flash by instructions of its own and shifts by one bit at a time;
+ * Part of hadamrnn.h, which includes it. AVR reads flash by special instructions and shifts by one bit at a time;
  * Cortex-M4 and M33 add two numbers of 16 bits at once; Cortex-M0 and AVR have no product of 64 bits.
  */
 #ifndef HADAMRNN_DEVICE_H
@@ -21,7 +21,7 @@
 #define HADAMRNN_UNROLL true /* the rows of a layer of several columns of U */
 #endif
 
-/* ---- Constants. AVR reads flash by instructions of its own; elsewhere the arrays are aligned to 4 bytes. */
+/* ---- Constants. AVR reads flash by special instructions; elsewhere the arrays are aligned to 4 bytes. */
 
 HADAMRNN_INLINE uint8_t hadamrnn_byte(const uint8_t *p)
 {
@@ -50,10 +50,10 @@ HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
     return (int32_t)value;
 }
 
-/* ---- On a host kernels/native/lanes.h of the Python package takes the place of what follows. */
+/* ---- On a host, kernels/native/lanes.h of the Python package replaces the rest of this file. */
 #ifndef HADAMRNN_LANES_H
 
-/* Number i of numbers of one or two bytes. */
+/* Element i of an array of numbers of one or two bytes. */
 HADAMRNN_INLINE int32_t hadamrnn_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i)
 {
     return (bytes == 1u) ? (int32_t)(int8_t)hadamrnn_byte(p + i) : (int32_t)hadamrnn_word(p + (2u * i));
@@ -63,7 +63,7 @@ HADAMRNN_INLINE int32_t hadamrnn_value(const uint8_t *p, uint_fast8_t bytes, uin
 HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, uint_fast8_t i)
 {
 #if !defined(__AVR__)
-    if (bits == 4u) { /* the usual ones, a group of them in one word */
+    if (bits == 4u) { /* the usual width: a group fits one word */
         const uint32_t at_top = (uint32_t)hadamrnn_long(group) << (28u - (4u * i));
         return (int32_t)at_top >> 28;
     }
@@ -72,7 +72,7 @@ HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, u
     const uint_fast8_t end = (uint_fast8_t)((((uint_fast16_t)bits * i) & 7u) + bits);
     int32_t code;
     if (end <= 8u) {
-#ifdef __AVR__ /* which shifts by one bit at a time */
+#ifdef __AVR__ /* AVR shifts by one bit at a time */
         const uint8_t bottom = (uint8_t)((hadamrnn_byte(p) >> (end - bits)) & ((1u << bits) - 1u));
         const uint8_t sign = (uint8_t)(1u << (bits - 1u));
         code = (int8_t)(uint8_t)((bottom ^ sign) - sign);
@@ -86,13 +86,13 @@ HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, u
     return code;
 }
 
-/* Number i times 2^shift. */
+/* Element i times 2^shift. */
 HADAMRNN_INLINE int32_t hadamrnn_shifted_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i, uint_fast8_t shift)
 {
     return hadamrnn_value(p, bytes, i) * (INT32_C(1) << shift);
 }
 
-/* Of the usual network. */
+/* Constants of the usual network. */
 #define HADAMRNN_CODE_BITS 4u
 #define HADAMRNN_VALUE_BYTES 2u
 
@@ -148,12 +148,12 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_saturate(hadamrnn_wide value, uint_fast8_
     return (value > high) ? high : ((value < low) ? low : value);
 }
 
-/* saturate(value), and count it if that changes it. */
+/* saturate(value); count it if it was clipped. */
 HADAMRNN_INLINE hadamrnn_wide hadamrnn_clip(hadamrnn_wide value, uint_fast8_t bits, hadamrnn_count *clipped)
 {
     const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
     if ((value < (-high - 1)) || (value > high)) {
-        value = (value < 0) ? (-high - 1) : high; /* written so, one instruction on a Cortex-M */
+        value = (value < 0) ? (-high - 1) : high; /* in this form one instruction on a Cortex-M */
         (*clipped)++;
     }
     return value;
@@ -202,7 +202,7 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_switched(hadamrnn_wide y, hadamrnn_signs 
 #endif
 }
 
-/* What a butterfly of 16 bits adds: an entry or, on cores with SIMD instructions, two of them at once. */
+/* The operand of a 16-bit butterfly: one entry, or two at once on cores with SIMD instructions. */
 #ifdef HADAMRNN_SIMD
 #define HADAMRNN_LANES 2u
 typedef int16x2_t hadamrnn_lane;

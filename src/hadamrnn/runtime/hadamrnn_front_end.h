@@ -25,23 +25,23 @@
 typedef struct {
     uint16_t frame; /* samples */
     uint16_t hop; /* samples, at most a frame */
-    uint8_t log2_size; /* of the transform's points, which hold a frame: 6 to 10 */
+    uint8_t log2_size; /* log2 of the transform's points, at least a frame: 6 to 10 */
     uint8_t bands;
     uint8_t is_mel; /* pre-emphasis and triangles; else mean removal and bands side by side */
     uint8_t noise_shift; /* 0: no noise floor is subtracted */
     const uint8_t *window; /* its first half, Q15, 2 bytes each */
     const uint8_t *cosines; /* of 2 pi t / fft_size, t = 0 .. fft_size / 4, Q14, 2 bytes each */
     const uint8_t *edges; /* the bins where bands begin and the last one ends, 2 bytes each; triangles end an edge later */
-    const uint8_t *weights; /* how far a triangle has risen in 1/256, a byte for each bin from edge 0 on */
+    const uint8_t *weights; /* height of the rising triangle in 1/256, a byte for each bin from edge 0 on */
     const uint8_t *log2; /* 1024 log2(1 + i / 32), i = 0 .. 32, 2 bytes each */
 } hadamrnn_front_end;
 
-/* The memory of one stream, the caller's. */
+/* The memory of one stream, owned by the caller. */
 typedef struct {
     int16_t *samples; /* frame */
     int16_t *work; /* fft_size, used within a call only */
     int32_t *noise; /* bands; NULL without a noise floor */
-    uint16_t filled; /* samples that wait for their frame */
+    uint16_t filled; /* samples of the next frame so far */
     uint16_t frames; /* 0 before the first frame, then 1 */
 } hadamrnn_signal;
 
@@ -132,7 +132,7 @@ HADAMRNN_INLINE int32_t hadamrnn_sine(const hadamrnn_front_end *f, uint_fast16_t
     return hadamrnn_word(f->cosines + (2u * ((t <= quarter) ? (quarter - t) : (t - quarter))));
 }
 
-/* The Fourier transform of complex numbers in bit-reversed order, in place; return by how many bits it divided. */
+/* The Fourier transform of complex numbers in bit-reversed order, in place; return the bits that it divided by. */
 HADAMRNN_ONE_COPY uint_fast8_t hadamrnn_fourier(const hadamrnn_front_end *f, int16_t *z)
 {
     const uint_fast16_t points = (uint_fast16_t)1u << (f->log2_size - 1u);
@@ -185,7 +185,7 @@ HADAMRNN_INLINE uint32_t hadamrnn_power(const hadamrnn_front_end *f, const int16
         ((forward[1] - backward[1]) * INT32_C(16384)) - (cosine * odd_real) - (sine * odd_imaginary);
     const uint32_t x = (uint32_t)((real + 16384) >> 15);
     const uint32_t y = (uint32_t)((imaginary + 16384) >> 15);
-    return (x * x) + (y * y); /* modulo 2^32, which it is below */
+    return (x * x) + (y * y); /* modulo 2^32; the sum is smaller */
 }
 
 /* The code of a band's energy; `offset` is 128 scale - 64 (8 + log2 fft_size). */
@@ -219,7 +219,7 @@ HADAMRNN_ONE_COPY void hadamrnn_bands(const hadamrnn_front_end *f, const int16_t
     uint64_t rising = 0u;
     for (uint_fast8_t edge = 1u; edge <= (f->bands + f->is_mel); edge++) {
         const uint_fast16_t end = (uint_fast16_t)hadamrnn_word(f->edges + (2u * edge));
-        uint64_t falling = rising; /* the triangle that has its top at the edge before */
+        uint64_t falling = rising; /* the triangle with its peak at the previous edge */
         rising = 0u;
         for (; k < end; k++) {
             const uint32_t power = (k == 0u) ? 0u : hadamrnn_power(f, z, k);

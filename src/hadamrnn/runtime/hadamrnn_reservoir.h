@@ -4,23 +4,23 @@
  * ties towards +infinity. A group of units averages m samples of every channel; its step j is
  *
  *     v_j = round((x_(mj) + ... + x_(mj + m - 1)) / m)                hadamrnn_reservoir_drive
- *     u_j = v_j - v_(j-d) where the group reads differences, else v_j
+ *     u_j = v_j - v_(j-d) if the group reads differences, else v_j
  *     h_j = saturate16(round(H D h_(j-d) / 4) + 2^q U u_j)            hadamrnn_reservoir_block
  *
- * with h = 0 before, D the signs of the units and H Sylvester's matrix of blocks of 8: H / 4 is orthogonal times 0.71, by
- * which states fade. m and d are powers of two. Differences begin at j = d: before it nothing happens at all. A feature
- * counts the steps in which the state of its unit lies above its threshold: of all steps, or where the group has three
- * segments of those in one third of the window. After J such steps (hadamrnn_reservoir_logits)
+ * with h = 0 before, D the signs of the units and H Sylvester's matrix in blocks of 8: H / 4 is 0.71 times an orthogonal
+ * matrix, so states fade. m and d are powers of two. Differences begin at j = d: before that, nothing is computed. A
+ * feature counts the steps in which the state of its unit is above its threshold: among all steps or, if the group has
+ * three segments, among those in one third of the window. After J such steps (hadamrnn_reservoir_logits)
  *
  *     rate   = floor(2^30 / max(J, 1))
  *     code   = round(count rate / 2^(15 + e))                         the share of steps in units of 2^(e - 15)
  *     logits = V code + b_o 2^output_bias_shift
  *
- * Samples that do not fill a mean count for nothing. Every sum fits 32 bits: sums of m samples 2^23, U u 2^q 2^27,
+ * Trailing samples that do not fill a mean are ignored. Every sum fits 32 bits: sums of m samples 2^23, U u 2^q 2^27,
  * H D h 2^18, count rate 2^30; that of the logits is proved when a network is made.
  *
- * The memory of a stream is a `hadamrnn_memory`, the caller's: `wide` holds sums of samples, `narrow` the delayed means, the
- * states of every group (phase j mod d, unit) and the counts, numbers of 16 bits without a sign. A step takes
+ * The memory of a stream is a `hadamrnn_memory`, owned by the caller: `wide` has the sums of samples, `narrow` the delayed
+ * means, the states of every group (phase j mod d, unit) and the counts, unsigned numbers of 16 bits. A step uses
  * `work`, a number for each channel. hadamrnn_init starts a stream. No heap, no floating point, no division in a step.
  *
  * Define HADAMRNN_SPECIALISED before including this file. Start reading at hadamrnn_reservoir_step.
@@ -38,20 +38,20 @@ typedef struct {
     uint8_t dilation; /* d */
     uint8_t is_difference;
     uint8_t input_shift; /* q */
-    uint8_t is_segmented; /* 1: features name a third of the window */
+    uint8_t is_segmented; /* 1: each feature belongs to a third of the window */
     uint16_t blocks;
     uint16_t features;
     uint16_t ends[HADAMRNN_RESERVOIR_SEGMENTS]; /* of the thirds, in counted steps; without segments 0xFFFF */
-    uint32_t sums; /* wide cells: sums of samples, where m > 1 */
-    uint32_t delays; /* narrow cells: (phase, channel), where the group reads differences */
+    uint32_t sums; /* wide cells: sums of samples, if m > 1 */
+    uint32_t delays; /* narrow cells: (phase, channel), if the group reads differences */
     uint32_t states; /* narrow cells: (phase, unit) */
     uint32_t first_block; /* of all groups' blocks */
     uint32_t first_feature; /* of all groups' features */
-    uint32_t first_segment; /* of the features that name a third */
+    uint32_t first_segment; /* of the features of a third */
 } hadamrnn_reservoir_group;
 
-/* Constants are bytes in flash, numbers of several bytes little endian; codes of fewer bits come one after the other, each
- * from its lowest bit on. */
+/* Constants are bytes in flash, numbers of several bytes little endian; codes of fewer bits are packed, lowest bit
+ * first. */
 typedef struct {
     uint8_t groups;
     uint8_t channel_bytes; /* of a block: 0 for one channel, 1, or 2 for more than 256 */
@@ -62,7 +62,7 @@ typedef struct {
     uint32_t counts; /* narrow cells: (feature) */
     const hadamrnn_reservoir_group *group;
     const uint8_t *block; /* D, a bit for each unit, 1 for -1; then the channel */
-    const uint8_t *unit; /* a byte each: U in the lower four bits, how many features in the upper four */
+    const uint8_t *unit; /* a byte each: U in the lower four bits, the number of features in the upper four */
     const uint8_t *threshold; /* 2 bytes each */
     const uint8_t *segment; /* 2 bits each */
     const uint8_t *exponent; /* e, 4 bits each */
@@ -75,7 +75,7 @@ typedef struct {
 #if defined(HADAMRNN_SPECIALISED) && !defined(HADAMRNN_RESERVOIR_CODE)
 #define HADAMRNN_RESERVOIR_CODE
 
-/* Code i of codes of up to 8 bits. */
+/* Element i of packed codes of up to 8 bits. */
 HADAMRNN_INLINE uint_fast8_t hadamrnn_reservoir_code(const uint8_t *codes, uint_fast8_t bits, uint32_t i)
 {
     const uint32_t bit = i * bits;
@@ -88,7 +88,7 @@ HADAMRNN_INLINE uint_fast8_t hadamrnn_reservoir_code(const uint8_t *codes, uint_
     return (uint_fast8_t)((pair >> place) & ((1u << bits) - 1u));
 }
 
-/* A code of two's complement. */
+/* The value of a code in two's complement. */
 HADAMRNN_INLINE int32_t hadamrnn_reservoir_signed(uint_fast8_t code, uint_fast8_t bits)
 {
     const int32_t sign = INT32_C(1) << (bits - 1u);
@@ -103,8 +103,8 @@ HADAMRNN_INLINE void hadamrnn_reservoir_count(hadamrnn_narrow *count, hadamrnn_n
 }
 #endif
 
-/* Take the sample in memory->codes, the one of this number. Return true if it fills a mean that counts: memory->work then
- * holds 2^q u of every channel. */
+/* Add sample number `sample`, in memory->codes. Return true if it completes a mean that counts: memory->work then has
+ * 2^q u of every channel. */
 HADAMRNN_INLINE bool hadamrnn_reservoir_drive(const hadamrnn_reservoir *r, const hadamrnn_reservoir_group *group,
                                               const hadamrnn_memory *memory, uint_fast16_t sample)
 {
@@ -165,14 +165,14 @@ HADAMRNN_INLINE void hadamrnn_reservoir_mix(const hadamrnn_narrow *h, uint_fast8
     hadamrnn_reservoir_butterfly(&v[3], &v[7]);
 }
 
-/* Where a step reads on: block after block, feature after feature. */
+/* The position of a step in the constants: block by block, feature by feature. */
 typedef struct {
     const uint8_t *block;
     const uint8_t *unit;
     const uint8_t *threshold;
     hadamrnn_narrow *h;
     hadamrnn_narrow *count;
-    uint32_t segment; /* of the features that name a third */
+    uint32_t segment; /* of the features of a third */
 } hadamrnn_reservoir_place;
 
 /* Advance one block and count its features; `third` is that of the step. */
@@ -209,7 +209,7 @@ HADAMRNN_INLINE void hadamrnn_reservoir_block(const hadamrnn_reservoir *r, const
     at->block += 1u + r->channel_bytes;
 }
 
-/* Advance one group by the sample in memory->codes, the one of this number. Return true if its units made a step. */
+/* Advance one group by sample number `sample`, in memory->codes. Return true if its units made a step. */
 HADAMRNN_ONE_COPY bool hadamrnn_reservoir_group_step(const hadamrnn_reservoir *r, const hadamrnn_reservoir_group *group,
                                                      const hadamrnn_memory *memory, uint_fast16_t sample)
 {
@@ -238,7 +238,7 @@ HADAMRNN_ONE_COPY bool hadamrnn_reservoir_group_step(const hadamrnn_reservoir *r
 }
 
 #ifndef HADAMRNN_LANES_H
-/* Advance by one sample, codes x of every channel. Return HADAMRNN_OK, or HADAMRNN_FULL where the counters hold no more. */
+/* Advance by one sample, codes x of every channel. Return HADAMRNN_OK, or HADAMRNN_FULL if the counters are full. */
 HADAMRNN_INLINE uint8_t hadamrnn_reservoir_step(const hadamrnn_model *ends, const hadamrnn_reservoir *r,
                                                 const hadamrnn_memory *memory, const int16_t *x)
 {
@@ -258,7 +258,7 @@ HADAMRNN_INLINE uint8_t hadamrnn_reservoir_step(const hadamrnn_model *ends, cons
     return HADAMRNN_OK;
 }
 
-/* The rate of the features of each segment after so many samples. */
+/* The rate of the features of each segment after this many samples. */
 HADAMRNN_INLINE void hadamrnn_reservoir_rates(const hadamrnn_reservoir_group *group, uint_fast16_t samples, uint32_t *rates)
 {
     const uint32_t start = (group->is_difference != 0u) ? group->dilation : 0u;

@@ -1,7 +1,7 @@
 /* hadamrnn_shared.c: the functions of hadamrnn_shared.h.
  *
- * The bounds are those of fixedpoint/overflow.py in the Python library, where they are explained: the magnitudes of the
- * terms of every sum, added up, stay below 2^31. Start reading at hadamrnn_open.
+ * The bounds are those of fixedpoint/overflow.py in the Python library, which explains them: for every sum, the magnitudes
+ * of its terms add up to less than 2^31. Start reading at hadamrnn_open.
  */
 #include "hadamrnn_shared.h"
 
@@ -24,14 +24,14 @@ static int64_t hadamrnn_shifted_bound(int64_t bound, int8_t shift)
     return (shift >= 0) ? (bound * (INT64_C(1) << shift)) : ((bound + ((INT64_C(1) << -shift) >> 1)) >> -shift);
 }
 
-/* k of a row, or of the one for all. */
+/* k of a row; all rows may share one. */
 static uint8_t hadamrnn_leak_of(const hadamrnn_layer *layer, uint32_t row)
 {
     const uint32_t at = (layer->leak_bytes == 1u) ? (row / HADAMRNN_GROUP) : row;
     return (layer->leaks == NULL) ? layer->leak : hadamrnn_byte(layer->leaks + at);
 }
 
-/* No row of a step overflows. */
+/* Return whether no row of a step can overflow. */
 static bool hadamrnn_check_rows(const hadamrnn_model *model, const hadamrnn_layer *layer, bool is_one_hot, uint8_t input_bits)
 {
     const uint32_t groups = hadamrnn_groups_of(layer->units);
@@ -64,7 +64,7 @@ static bool hadamrnn_check_rows(const hadamrnn_model *model, const hadamrnn_laye
     return fits && (largest < HADAMRNN_LIMIT);
 }
 
-/* No code for the layer above overflows, nor a sum of `stride` of them. */
+/* Return whether no code for the next layer, and no sum of `stride` of them, can overflow. */
 static bool hadamrnn_check_output(const hadamrnn_model *model, const hadamrnn_layer *layer, uint8_t input_bits)
 {
     const int64_t half = (INT64_C(1) << layer->gain_shift) >> 1;
@@ -101,7 +101,7 @@ static bool hadamrnn_check_layers(const hadamrnn_model *model)
     return fits;
 }
 
-/* The largest value of a read-out before its rate; `at` counts over rows of thresholds and units. */
+/* The largest value of a read-out before its rate; index `at` runs over rows of thresholds and units. */
 static int64_t hadamrnn_largest_value(const hadamrnn_model *model, uint8_t readout, uint32_t at)
 {
     const int64_t top = (INT64_C(1) << (model->activation_bits - 1u)) - 1;
@@ -119,7 +119,7 @@ static int64_t hadamrnn_largest_value(const hadamrnn_model *model, uint8_t reado
     return value;
 }
 
-/* No logit overflows. */
+/* Return whether no logit can overflow. */
 static bool hadamrnn_check_logit(const hadamrnn_model *model, uint16_t output)
 {
     uint32_t features = 0;
@@ -249,7 +249,7 @@ bool hadamrnn_fits(const hadamrnn_model *model, uint32_t wide, uint32_t narrow, 
            (model->code_cells <= codes);
 }
 
-/* Memory i of a window: its own, then the slots, which are `pitch` bytes apart. */
+/* Memory i of a window: first its own, then the slots, `pitch` bytes apart. */
 static hadamrnn_memory hadamrnn_window_memory(const hadamrnn_memory *own, const hadamrnn_memory *slots, size_t pitch,
                                               uint16_t i)
 {

@@ -1,8 +1,8 @@
 /* hadamrnn_shared.h: one program for any number of networks, each a blob of bytes that may come over the air.
  *
- * Compile hadamrnn_shared.c once. A blob is `NAME.bin` of an export, or its array in `NAME_blob.h`; it must stay where it is,
- * at an address that is a multiple of 4, for as long as its network is used. hadamrnn_open believes nothing: it verifies
- * the checksum, every size and range, and that no sum of this network can overflow, whatever its input is. What passes
+ * Compile hadamrnn_shared.c once. A blob is `NAME.bin` of an export, or its array in `NAME_blob.h`; it must not move,
+ * at an address that is a multiple of 4, while its network is in use. hadamrnn_open trusts nothing: it verifies
+ * the checksum, every size and range, and that no sum of this network can overflow for any input. An accepted blob
  * runs without undefined behaviour; anything else is refused.
  *
  *     static hadamrnn_network network;
@@ -20,7 +20,7 @@
  *     }
  *
  * The names are those of hadamrnn.h, which has the equations: a file that includes a specialised NAME.c cannot include this
- * one as well. They link into one firmware all the same.
+ * one as well. Both can be linked into one firmware.
  */
 #ifndef HADAMRNN_SHARED_H
 #define HADAMRNN_SHARED_H
@@ -32,19 +32,19 @@ extern "C" {
 #endif
 
 #ifndef HADAMRNN_LAYERS
-#define HADAMRNN_LAYERS 4u /* that a blob may have: define it before this file, the same everywhere */
+#define HADAMRNN_LAYERS 4u /* limit on the layers of a blob: define it before this file, the same everywhere */
 #endif
 
-/* What hadamrnn_open returns beside HADAMRNN_OK. */
+/* The results of hadamrnn_open besides HADAMRNN_OK. */
 #define HADAMRNN_NOT_A_BLOB 16u /* too short, another magic number, or not at a multiple of 4 */
-#define HADAMRNN_OTHER_VERSION 17u /* of another format version: use the runtime of its export */
+#define HADAMRNN_OTHER_VERSION 17u /* another format version: use the runtime of its export */
 #define HADAMRNN_DAMAGED 18u /* its size or its checksum is wrong */
-#define HADAMRNN_INCONSISTENT 19u /* a size or a range is impossible, or a sum could overflow */
+#define HADAMRNN_INCONSISTENT 19u /* a size or a value is out of range, or a sum could overflow */
 #define HADAMRNN_TOO_MANY_LAYERS 20u /* more than HADAMRNN_LAYERS */
 
 #define HADAMRNN_BLOB_VERSION 1u
 
-/* A network that was opened. It points into itself: do not copy it. */
+/* An opened network. It contains pointers to its own members: do not copy it. */
 typedef struct {
     hadamrnn_model model;
     hadamrnn_layer layers[HADAMRNN_LAYERS];
@@ -53,7 +53,7 @@ typedef struct {
 /* Read the blob of `size` bytes. Unless HADAMRNN_OK is returned the network must not be used. */
 uint8_t hadamrnn_open(const uint8_t *blob, uint32_t size, hadamrnn_network *network);
 
-/* Return whether arrays of so many cells hold what the members of hadamrnn_memory point to. */
+/* Return whether arrays of this many cells are large enough for the members of hadamrnn_memory. */
 bool hadamrnn_fits(const hadamrnn_model *model, uint32_t wide, uint32_t narrow, uint32_t work, uint32_t codes);
 
 void hadamrnn_init(const hadamrnn_model *model, const hadamrnn_memory *memory);
@@ -67,8 +67,8 @@ void hadamrnn_calibrate(const hadamrnn_model *model, const hadamrnn_calibration 
                         int32_t *corrected);
 
 /* Sliding windows, as in NAME_window.h. `slots` is the first of (size / hop) - 1 memories `pitch` bytes apart, an array of
- * structs that hold what `own` points to; work and codes are those of `own`. A dense network reads `raw`, another one `id`.
- * The logits are new when HADAMRNN_READY is returned. */
+ * structs laid out like the memory behind `own`; work and codes are those of `own`. A dense network reads `raw`, another
+ * one `id`. The logits are new when HADAMRNN_READY is returned. */
 uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_window *window, uint16_t size, uint16_t hop,
                              bool has_slots);
 uint8_t hadamrnn_window_push(const hadamrnn_model *model, hadamrnn_window *window, const hadamrnn_memory *own,

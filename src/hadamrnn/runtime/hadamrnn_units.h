@@ -37,8 +37,8 @@ HADAMRNN_API void hadamrnn_calibrate(const hadamrnn_model *model, const hadamrnn
     }
 }
 
-/* Turn raw sensor codes into input codes: x = saturate(round((raw - offset) * multiplier / 2^shift)). Return how many had
- * to be clipped. */
+/* Turn raw sensor codes into input codes: x = saturate(round((raw - offset) * multiplier / 2^shift)). Return the number of
+ * clipped codes. */
 HADAMRNN_API uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t *raw, int16_t *x)
 {
     const int64_t high = (INT64_C(1) << (model->input_bits - 1u)) - 1;

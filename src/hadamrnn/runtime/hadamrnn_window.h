@@ -1,7 +1,7 @@
 /* hadamrnn_window.h: sliding windows: a read-out every `hop` steps, of exactly the last `size` ones.
  *
- * size / hop states read the stream: each begins `hop` steps after the one before it, and restarts once it was read. State 0
- * is the window's own, the slots are the others. NAME_window_push is the loop:
+ * size / hop states read the stream: each begins `hop` steps after the previous one, and restarts once it has been read.
+ * State 0 is the window's own, the slots are the others. NAME_window_push is the loop:
  *
  *     for every i < hadamrnn_window_states: step state i
  *     if hadamrnn_window_hop_ends:
@@ -22,8 +22,8 @@ typedef struct {
     uint16_t hop; /* 0: refused */
     uint16_t steps; /* since the last hop ended */
     uint16_t oldest; /* state: 0 is the window's own, then come the slots */
-    uint16_t is_ready; /* 1 from the first whole window on */
-    uint32_t clipped; /* raw codes that had to be clipped since init */
+    uint16_t is_ready; /* 1 once the first window is complete */
+    uint32_t clipped; /* raw codes clipped since init */
 } hadamrnn_window;
 
 #endif
@@ -49,7 +49,7 @@ HADAMRNN_API uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_
     return HADAMRNN_OK;
 }
 
-/* How many states read the next input. */
+/* The number of states that read the next input. */
 HADAMRNN_INLINE uint16_t hadamrnn_window_states(const hadamrnn_window *window)
 {
     return window->begun;
@@ -65,7 +65,7 @@ HADAMRNN_INLINE bool hadamrnn_window_hop_ends(hadamrnn_window *window)
     return window->steps == 0u;
 }
 
-/* The state whose turn it is when a hop ends: to be read, or to begin. */
+/* The state to read, or to start, when a hop ends. */
 HADAMRNN_INLINE uint16_t hadamrnn_window_turn(const hadamrnn_window *window)
 {
     return (window->begun < window->hops) ? window->begun : window->oldest;
@@ -81,7 +81,7 @@ HADAMRNN_INLINE bool hadamrnn_window_is_whole(hadamrnn_window *window)
     return is_whole;
 }
 
-/* The state whose turn it was begins again. */
+/* Restart the state that was read. */
 HADAMRNN_INLINE void hadamrnn_window_restart(const hadamrnn_model *model, hadamrnn_window *window,
                                              const hadamrnn_memory *memory)
 {

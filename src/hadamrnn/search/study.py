@@ -125,7 +125,7 @@ def count_trials(study: Study) -> int:
 
 @contextmanager
 def heartbeat(trial: Trial) -> Iterator[None]:
-    """Record the process of a trial, and during this block that it is alive."""
+    """Record the process of a trial, and report it as alive during this block."""
     trial.set_user_attr("host", socket.gethostname())  # must come first: without it no process is checked
     trial.set_user_attr("process", os.getpid())
     ended = threading.Event()

@@ -37,7 +37,7 @@ Dropout = Annotated[float, Range(0, 1, "[)")]
 MAX_YAML_BYTES = 1 << 16
 ONE_WIDTH = {"hidden_size", "num_layers"}  # setting one of these replaces the widths of single layers
 # Settings that all recipes of a preset share. Only the paper's train the signs: elsewhere one flip changes
-# every power of W, and if position matters it undoes what U and V have learnt.
+# every power of W, and if position matters it undoes the training of U and V.
 COMMON: dict[str, dict[str, Any]] = {
     "paper": {"decay": "exponential"},
     "best": {"sign_freeze_epoch": 0.0},

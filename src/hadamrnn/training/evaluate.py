@@ -105,7 +105,7 @@ def show_metric(metric: Metric, value: float) -> str:
 
 
 def is_better(metric: Metric, value: float, than: float | None) -> bool:
-    """Return whether `value` beats the best so far; accuracies rise, the others fall."""
+    """Return whether `value` beats the best so far: a higher accuracy, or a lower value otherwise."""
     if than is None:
         return True
     return value > than if metric == "accuracy" else value < than

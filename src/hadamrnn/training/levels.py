@@ -1,4 +1,4 @@
-"""Choose how far training moves the levels of channels. Start at `decide_offset`."""
+"""Choose how far training shifts the levels of channels. Start at `decide_offset`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def decide_offset(
 ) -> TrainingConfig:
     """Return the configuration with the largest offset that validates at least as well as smaller ones.
 
-    Large offsets help at loads that training lacks, unless levels alone distinguish classes. A
-    network is trained with each offset; none is trained after one that makes no error.
+    Large offsets help at loads absent from training, unless levels alone distinguish classes. A
+    network is trained with each offset, until one makes no error.
     """
     if config.channel_offset is not None:
         return config

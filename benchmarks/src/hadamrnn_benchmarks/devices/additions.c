@@ -1,4 +1,4 @@
-/* How many vectors of 16-bit numbers, VECTOR_BYTES each, this core adds in a second: butterflies in registers. */
+/* Counts the vectors of 16-bit numbers, VECTOR_BYTES each, that this core adds in a second: butterflies in registers. */
 #include <stdint.h>
 #include <time.h>
 typedef uint16_t vector __attribute__((vector_size(VECTOR_BYTES)));

@@ -1,4 +1,4 @@
-/* Counts one step of a cell that is not ours; prints `step calibration`. */
+/* Counts one step of a comparison cell; prints `step calibration`. */
 #include <stdint.h>
 
 #include "counter.h"

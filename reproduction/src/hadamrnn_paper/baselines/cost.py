@@ -1,8 +1,8 @@
 """Count the cost of the competitors by the rules that give the cells of the paper's tables.
 
 The tables count each family differently: ORNN without biases, LSTM without V, and so on. So a size is
-kept part by part, with the parts that the paper leaves out named; both sums are there. What differs between
-the families is in their descriptions, `hadamrnn_paper.baselines.networks`. Start at `baseline_size`.
+kept part by part, and names the parts that the paper leaves out; both sums are available. The differences
+between families are in their descriptions, `hadamrnn_paper.baselines.networks`. Start at `baseline_size`.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ def baseline_step_cost(network: Baseline) -> StepCost:
 
 
 def _entries(network: Baseline, matrix: str, columns: int) -> tuple[int, int]:
-    """Return how many entries of "recurrent" W or "input" U count, and the bits that say where they lie.
+    """Return the number of entries of "recurrent" W or "input" U that count, and the bits of their mask.
 
-    A matrix may be of low rank, and sparse: then one bit for each entry says whether it is there.
+    A matrix may have low rank, and may be sparse: then one bit per entry marks the nonzero ones.
     """
     rows = network.gates * network.hidden_size
     rank = network.settings.get(f"{matrix}_rank")

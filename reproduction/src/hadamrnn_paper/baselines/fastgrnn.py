@@ -34,7 +34,7 @@ class FactoredWeight(nn.Module):
         density: share of each factor's entries that may differ from 0. Training is iterative hard
             thresholding: dense for a third of the run, then only the largest entries survive a step, and in
             the last third the support is fixed. Outside training the matrix is always sparse.
-        weight_bits: of q, as everywhere.
+        weight_bits: bits of q, as in `hadamrnn.Network`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ def largest(weight: Tensor, density: float) -> Tensor:
     return kept.view_as(weight)
 
 
-STEPS_AT_ONCE = 16  # in the whole-array passes of the adjoint, so that their operands stay in the cache
+STEPS_AT_ONCE = 16  # steps per pass of the adjoint, so that the operands stay in the cache
 Parameters = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # U, b_z, b_c, zeta, nu
 
 
@@ -140,7 +140,7 @@ class FastGRNN(BaselineLayer, Constrained):
     def _remember(self, steps: int) -> None:
         """Open the gates for 1 to `steps` steps, evenly in the logarithm: m / (m + 1) keeps m steps.
 
-        Every step adds nu c_t whatever its gate says. That must be small, or it hides the input.
+        Every step adds nu c_t whatever its gate. That must be small, or it hides the input.
         """
         self.gate_bias.copy_(torch.linspace(0.0, math.log(steps), self.hidden_size))
         self.candidate_bias.zero_()

@@ -39,7 +39,7 @@ class BaselineLayer(RecurrentLayer):
         return last_of(states, lengths)
 
     def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return what `states` does for an input of any length, and the steps that count."""
+        """Return the result of `states` for an input of any length, and the steps that count."""
         weight = next(self.parameters())
         x, valid = admitted(x, lengths, weight)
         batch, time = batch_and_time(x)
@@ -82,7 +82,7 @@ def projected(x: Tensor | Tokens, weight: Tensor, bias: Tensor | None) -> Tensor
 
 
 def token_vectors(x: Tensor | Tokens, input_size: int, dtype: torch.dtype) -> Tensor:
-    """Return the vectors that tokens stand for, `(batch, time, input_size)`; dense input as it is."""
+    """Return the vectors of tokens, `(batch, time, input_size)`; dense input unchanged."""
     if not isinstance(x, Tokens):
         return x
     if x.embedding is not None:

@@ -1,4 +1,4 @@
-"""torch's own LSTM, GRU and RNN behind the interface of our layers.
+"""torch's own LSTM, GRU and RNN behind the interface of this package's layers.
 
 `stacking` is num_layers, bidirectional and dropout, as in `torch.nn`.
 """
@@ -54,7 +54,7 @@ def run_torch_layer(layer: nn.RNNBase, rows: Tensor, lengths: Tensor | None) -> 
         raise InputError("torch's recurrent layers need at least one time step, got none.")
     if lengths is None:
         output, h_n = layer(rows)
-    else:  # torch cannot pack empty rows: they run for one step, and are blanked
+    else:  # torch cannot pack empty rows: they run for one step, and are then zeroed
         ends = lengths.clamp(min=1).cpu()
         packed = pack_padded_sequence(rows, ends, batch_first=True, enforce_sorted=False)
         packed_output, h_n = layer(packed)

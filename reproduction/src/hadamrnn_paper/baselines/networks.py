@@ -1,7 +1,7 @@
 """The paper's competitors: a description of each kind, as the entry points of this package name them.
 
-A description holds the settings of a kind and how the paper's tables count it. It imports its torch layer
-when that is built. Start at `KINDS`.
+A description has the settings of a kind and the rule by which the paper's tables count it. It imports its
+torch layer when that is built. Start at `KINDS`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Density = Annotated[float, Range(0, 1, "(]")]
 
 @dataclass(frozen=True)
 class Baseline(Architecture):
-    """A competitor, and how the paper's tables count it; its weights are floats unless it says otherwise.
+    """A competitor, and the rule by which the paper's tables count it; by default its weights are floats.
 
     Attributes:
-        gates: how many times d_h (d_h + d_in) weights there are.
-        biases: vectors of d_h numbers beside the weights.
+        gates: number of weight matrices of d_h (d_h + d_in) entries.
+        biases: number of vectors of d_h entries besides the weights.
         left_out: parts that the tables do not count.
     """
 
@@ -116,7 +116,7 @@ class LSTMNetwork(Stacked):
 class GRUNetwork(Stacked):
     kind = "gru"
     gates = 3
-    biases = 4  # two at its candidate
+    biases = 4  # two biases in its candidate
 
     def recurrent_layer(self) -> RecurrentLayer:
         from hadamrnn_paper.baselines.native import gru
@@ -139,8 +139,8 @@ class RNNNetwork(Stacked):
 @dataclass(frozen=True)
 class ORNNNetwork(Baseline):
     kind = "ornn"
-    # A learnt W is raised to the power T - 1, so it wants small steps: pMNIST, ORNN of 170 units, preset
-    # best, validation after 8 epochs: 88.0 % at rate 1e-3, 89.0 % at 3e-4, 86.4 % at 1e-4.
+    # A trained W is raised to the power T - 1, so it needs a small learning rate: pMNIST, ORNN of 170 units,
+    # preset best, validation after 8 epochs: 88.0 % at rate 1e-3, 89.0 % at 3e-4, 86.4 % at 1e-4.
     recipe: ClassVar[Mapping[str, Any]] = {**Baseline.recipe, "learning_rate": 3e-4}
 
     recurrence: Recurrence = option("linear", "linear or relu")

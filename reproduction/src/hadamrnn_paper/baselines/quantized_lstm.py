@@ -37,14 +37,14 @@ def lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class FewBitLSTM(BaselineLayer):
-    """An LSTM that computes with q(W) and q(U); a subclass says what q is."""
+    """An LSTM that computes with q(W) and q(U); a subclass defines q."""
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__(input_size, hidden_size)
         self.input_weight = nn.Parameter(torch.empty(4 * hidden_size, input_size))
         self.recurrent_weight = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
         bias = torch.zeros(4 * hidden_size)
-        bias[hidden_size : 2 * hidden_size] = 1.0  # of the forget gates: an untrained cell remembers
+        bias[hidden_size : 2 * hidden_size] = 1.0  # forget gates: an untrained cell remembers
         self.bias = nn.Parameter(bias)
 
     def quantized_weights(self) -> tuple[Tensor, Tensor]:
@@ -82,7 +82,7 @@ class QuantizedLSTM(FewBitLSTM):
         return self.native_states(x) if self.activation_bits is None else self.loop_states(x)
 
     def native_states(self, x: Tensor | Tokens) -> Tensor:
-        """Run torch's LSTM on the quantized weights."""
+        """Run torch's LSTM with the quantized weights."""
         rows = token_vectors(x, self.input_size, self.bias.dtype)
         start = rows.new_zeros(1, rows.shape[0], self.hidden_size)
         input_weight, recurrent_weight = self.quantized_weights()

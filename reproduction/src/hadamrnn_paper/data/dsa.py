@@ -113,8 +113,8 @@ def load_dsa19(
 
     Args:
         swap: train on people 5-8 and test on 1-4, instead of the reverse.
-        left_out: which of the four, from 1 to 4, is kept for validation. None trains on all four, and
-            validates on the fourth too, whose figure must then choose nothing.
+        left_out: which of the four, from 1 to 4, is kept for validation. None trains on all four and
+            also validates on the fourth, whose figure must then not be used for selection.
     """
     ours, others = (PEOPLE[HALF:], PEOPLE[:HALF]) if swap else (PEOPLE[:HALF], PEOPLE[HALF:])
     held = ours[(left_out or HALF) - 1]
@@ -130,7 +130,7 @@ def load_dsa19(
 
 
 def _listed(people: tuple[int, ...]) -> str:
-    """Return people as a note names them.
+    """Return people as text for a note.
 
     >>> _listed((1, 2, 3)), _listed((1, 2, 4))
     ('1-3', '1, 2, 4')
@@ -188,7 +188,7 @@ def read_segment(path: Path) -> NDArray[np.float32]:
 
 
 # People wear a sensor differently. With each of DSA-19's people 1 to 4 left out in turn, preset quick ends at
-# 81.5 % on average with turns of 30 degrees and at 75.1 % without.
+# 81.5 % on average with rotations of 30 degrees and at 75.1 % without.
 TURNED = {**SMALL_STACK, "rotation": 30.0}
 DSA19 = Task(
     load_dsa19,

@@ -24,9 +24,9 @@ from hadamrnn.settings import Range
 from hadamrnn_paper.data.imdb import PAPER_TEXT, WORDS, pad_left
 
 EMBEDDING_SIZE = 256
-SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, of which up to 4 are marks
+SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, up to 4 of them marks
 SUBSET_NOTE = "a subset of {:,} question pairs in splits of its own: not comparable with GLUE's QQP"
-ENCODE_AT_ONCE = 10_000  # the tokenizer's results take kilobytes each until they are packed as ids
+ENCODE_AT_ONCE = 10_000  # each result of the tokenizer takes kilobytes until it is packed as ids
 
 BERT = {
     "vocabulary": DataFile(
@@ -98,8 +98,8 @@ Table = dict[str, list[str]]  # by column
 def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
     """Return SST-2: validation is GLUE's dev file. GLUE keeps the labels of its test file private.
 
-    If the public treebank's labels are there (`sst2/test_labels.tsv.gz`), the test split has them: for
-    reporting, never for choosing. Otherwise `test.y` is None.
+    If the public treebank's labels are present (`sst2/test_labels.tsv.gz`), the test split has them: for
+    reporting, never for selection. Otherwise `test.y` is None.
     """
     if present(SST2_FILES["train"], data_dir):
         paths = {part: fetch(SST2_FILES[part], data_dir) for part in ("train", "dev", "test")}
@@ -114,10 +114,10 @@ def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128
 
 
 def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
-    """Return QQP: GLUE's if it is there, else the subset of 48,110 pairs, else GLUE's, downloaded.
+    """Return QQP: GLUE's if present, else the subset of 48,110 pairs, else GLUE's, downloaded.
 
-    The subset has splits of its own and its `note` says so: its figures are not GLUE's. 9,043 of its training
-    pairs are in a file of their own, without which it is smaller.
+    The subset has different splits, as its `note` says, so its figures are not GLUE's. 9,043 of its training
+    pairs are in a separate file, without which it is smaller.
     """
     subset = None if present(QQP_FILES["original"], data_dir) else present(QQP_FILES["subset"], data_dir)
     note = ""
@@ -192,7 +192,7 @@ class Encoder:
 def read_columns(path: Path, columns: Sequence[str]) -> Table:
     """Return the named columns of a tab-separated file with a header line, gzipped or not.
 
-    Quotes are text. Lines end at a line feed alone: sentences hold other separators.
+    Quotes are text. Only a line feed ends a line: sentences contain other separators.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     table: Table = {column: [] for column in columns}
@@ -244,7 +244,7 @@ def _labels_by_index(index: list[str], labels: Path) -> list[str]:
 
 
 def _labels(table: Table) -> Tensor | None:
-    """Return the labels 0 / 1 of a table, None where they are private."""
+    """Return the labels 0 / 1 of a table, None if they are private."""
     for column in set(LABELS).intersection(table):
         return torch.tensor([int(value) for value in table[column]])
     return None

@@ -56,7 +56,7 @@ def load_imdb(
     A review keeps its last `seq_length` ids and is padded on the left with 0; no `lengths`.
     """
     compact = present(FILES["compact"], data_dir)
-    # Keras's file holds pickled lists: it is opened only after its checksum has been verified.
+    # Keras's file contains pickled lists: it is opened only after its checksum has been verified.
     train, test = read_compact(compact) if compact else read_keras(fetch(FILES["original"], data_dir))
     rng = np.random.RandomState(SHUFFLE_SEED)
     train_rows, test_rows = rng.permutation(len(train.words)), rng.permutation(len(test.words))

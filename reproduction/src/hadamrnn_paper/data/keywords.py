@@ -1,8 +1,8 @@
 """Google-12: ten spoken keywords, silence and other words (Speech Commands v0.01), one second at 16 kHz.
 
 `google12` is log filterbanks: 99 frames (25 ms, every 10 ms) of 32 mel filters, as in FastGRNN's Google-12.
-`keywords` is the same classes behind the front end. Of most training clips only filterbanks in steps of half
-a nat are known; they become codes of the front end. The rest of training and the whole test are sound, and
+`keywords` is the same classes behind the front end. Most training clips exist only as filterbanks in steps of
+half a nat, which become codes of the front end. The rest of training and the whole test are sound, and
 their codes are those that a device computes.
 """
 

@@ -88,7 +88,7 @@ def _load(task: str, data_dir: str | Path | None, order: NDArray[np.int64]) -> S
 
     def split(part: str, rows: slice) -> Split:
         pixels = arrays[f"{part}-images-idx3-ubyte.gz"][rows].reshape(-1, PIXELS)
-        # take writes row after row, as a batch reads them; pixels[:, order] would transpose
+        # take writes row by row, as a batch reads them; pixels[:, order] would transpose
         sequences = np.take(pixels, order, axis=1)[..., None]
         labels = arrays[f"{part}-labels-idx1-ubyte.gz"][rows].astype(np.int64)
         return Split(torch.from_numpy(sequences), torch.from_numpy(labels), levels=255)

@@ -1,4 +1,4 @@
-/* A counter of instructions (Cortex-M, RV32) or of 8 cycles (AVR), and a way to print, on a bare emulator. */
+/* A counter of instructions (Cortex-M, RV32) or of 8 cycles (AVR), and output, on a bare emulator. */
 #if defined(__AVR__)
 #include <avr/interrupt.h>
 #include <avr/io.h>

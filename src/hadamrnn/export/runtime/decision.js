@@ -1,4 +1,4 @@
-/** When windows raise an event: feed `decide` the logits of every window; its answer is a class, or -1. */
+/** Decides when windows raise an event: pass the logits of every window to `decide`; it returns a class, or -1. */
 export class Decider {
   constructor(fields) {
     Object.assign(this, fields); // thresholds, needed, votes, refractory, window, hop
@@ -6,7 +6,7 @@ export class Decider {
     this.wait = 0;
   }
 
-  /** Return by how much the best class leads, at most 2^31 - 2. */
+  /** Return the lead of the best class over the second, at most 2^31 - 2. */
   static margin(logits) {
     if (logits.length === 1) return Math.min(Math.abs(logits[0]), 2 ** 31 - 2);
     const [first, second] = Array.from(logits).sort((a, b) => b - a);

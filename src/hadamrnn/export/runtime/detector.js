@@ -1,5 +1,5 @@
 /**
- * How far each sample lies from the network's prediction of it, smoothed: the bits of Python and of the exported C.
+ * The smoothed distance of each sample from the network's prediction, equal to Python and the exported C bit for bit.
  * The logits before a sample predict its codes.
  */
 export class Detector {
@@ -24,7 +24,7 @@ export class Detector {
     return stream.level > this.threshold;
   }
 
-  /** Return the squared distance of codes from what logits predict, in units of 2^-16. */
+  /** Return the squared distance of codes from their prediction by logits, in units of 2^-16. */
   distance(codes, logits) {
     const half = 1n << BigInt(this.shift - 1);
     const residuals = Array.from(codes, (code, i) => {

@@ -1,4 +1,5 @@
-/* Log energies of frequency bands from int16 samples: the bits of `front_end/reference.py`, where the equations are.
+/* Log energies of frequency bands from int16 samples, equal to `front_end/reference.py` (which has the equations) bit
+ * for bit.
  *
  *     const codes = frontEnd.push(sample); // an Int32Array at the end of each frame, else null
  *     if (codes) network.step(state, network.encode(codes));
@@ -6,13 +7,13 @@
  * All numbers are whole and below 2^53, so doubles are exact.
  */
 
-/** Return the bits of v, or of -1 - v where v is negative. */
+/** Return the bits of v, or of -1 - v if v is negative. */
 function bitsOf(magnitudes) {
   return 32 - Math.clz32(magnitudes);
 }
 
 export class FrontEnd {
-  /** `fields` as `front_end_fields` in Python gives them. */
+  /** `fields` are those that Python's `front_end_js` writes. */
   constructor(fields) {
     Object.assign(this, fields);
     this.points = this.fftSize / 2;
@@ -29,7 +30,7 @@ export class FrontEnd {
     this.frames = 0;
   }
 
-  /** Take one sample; return the codes of the frame that it completes, else null. */
+  /** Take one sample; return the codes of the frame if it completes one, else null. */
   push(sample) {
     this.samples[this.filled] = sample;
     this.filled += 1;
@@ -72,7 +73,7 @@ export class FrontEnd {
     return [cosine, this.cosines[Math.abs(quarter - t)]];
   }
 
-  /** Transform the values in place; return by how many bits they were divided. */
+  /** Transform the values in place; return the number of bits by which they were divided. */
   transform() {
     const { real, imaginary, points } = this;
     const magnitude = (all, v) => all | (v ^ (v >> 31));

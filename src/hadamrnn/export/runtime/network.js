@@ -1,4 +1,4 @@
-/* A recurrent network in integers: the bits of the Python engine and of the exported C, in any JavaScript engine.
+/* A recurrent network in integers, equal to the Python engine and the exported C bit for bit in any JavaScript engine.
  *
  *     const state = network.init();
  *     for (const codes of sequence) network.step(state, codes);
@@ -6,11 +6,11 @@
  *
  * A step of one layer, with H the block-diagonal Hadamard matrix, u its signs, k the leak of the unit's block:
  *
- *     a   = (u * H h) * 2^stateShift,  a - round(a / 2^k) where the block leaks
+ *     a   = (u * H h) * 2^stateShift,  a - round(a / 2^k) if the block leaks
  *     acc = a + round(U x * 2^inputShift) + b * 2^biasShift
- *     h   = saturate(round(acc * multiplier / 2^roundShift)), cut at 0 where the recurrence is "relu"
+ *     h   = saturate(round(acc * multiplier / 2^roundShift)), cut at 0 if the recurrence is "relu"
  *
- * round takes ties up. All of it is whole numbers below 2^53, so doubles are exact, whatever the order of the sums.
+ * round takes ties up. All numbers are whole and below 2^53, so doubles are exact in any order of the sums.
  * No dependencies. Start reading at `Network`.
  */
 
@@ -46,7 +46,7 @@ function saturated(value, bits) {
   return value > high ? high : value < -high - 1 ? -high - 1 : value;
 }
 
-/** Multiply every block of `work` by its Hadamard matrix, in place, a Kronecker factor after the other. */
+/** Multiply every block of `work` by its Hadamard matrix, in place, one Kronecker factor after the other. */
 function transform(work, blockSize, factors, matrices) {
   let after = blockSize;
   for (const factor of factors) {
@@ -91,13 +91,13 @@ class Layer {
       this[name] = fields[name] ? unpack(fields[name]) : null;
     }
     this.matrices = matrices;
-    // 2^-k of the unit's block; 0 where it never forgets.
+    // 2^-k of the unit's block; 0 if the block does not leak
     this.decay = this.leak && Float64Array.from({ length: this.units }, (_, i) => {
       const k = this.leak[Math.floor(i / this.blockSize)];
       return k > 0 ? 2 ** -k : 0;
     });
     this.work = new Int32Array(this.units);
-    this.out = new Int32Array(this.units); // what the layer above reads
+    this.out = new Int32Array(this.units); // the layer output
   }
 
   /** Advance `h` in place by the codes x, or by the hot channel `hot`; return how many entries were clipped. */
@@ -128,7 +128,7 @@ class Layer {
     return clipped;
   }
 
-  /** Return what the layer above reads of the state h; x, what this layer read, is added where it skips. */
+  /** Return the layer output for the state h; a layer with a skip adds its input x. */
   output(h, x) {
     for (let i = 0; i < this.units; i += 1) {
       let y = h[i];
@@ -142,7 +142,7 @@ class Layer {
   }
 }
 
-/** What the read-outs of a network keep of the steps of its last layer: sums, counters and maxima. */
+/** Sums, counters and maxima over the steps of the last layer, for the read-outs. */
 class Pools {
   constructor(network) {
     const { units } = network.layers[network.layers.length - 1];
@@ -168,7 +168,7 @@ class Pools {
   }
 }
 
-/** What a stream keeps between steps. */
+/** The state of a stream between steps. */
 class State {
   constructor(network) {
     this.h = network.layers.map((layer) => new Int32Array(layer.units)); // lowest layer first
@@ -205,8 +205,8 @@ export class Network {
   }
 
   /**
-   * Advance a stream by one input: dense codes, which saturate, or an id. Return true; or false where the state
-   * stays as it is: an id is outside the vocabulary, or the sums of a pooled network have seen `longest` steps.
+   * Advance a stream by one input: dense codes, which saturate, or an id. Return true; or false, with the state
+   * unchanged, for an id outside the vocabulary and after `longest` steps of a pooled network.
    */
   step(state, input) {
     if (this.longest > 0 && state.pools.inputs >= this.longest) return false;
@@ -240,7 +240,7 @@ export class Network {
     return true;
   }
 
-  /** Return the codes that the read-out sees: the last state, or the pools at their scales. */
+  /** Return the input codes of the read-out: the last state, or the scaled pools. */
   features(state, pools) {
     const h = state.h[state.h.length - 1];
     const parts = this.readouts.map((kind) => pools[kind] ?? h.map((code) => Math.max(code, 0)));
@@ -260,8 +260,7 @@ export class Network {
   }
 
   /**
-   * Return the logits V features + b, an Int32Array; times `logitScale` they are real numbers. They are of the steps
-   * so far, or of those that other `pools` have seen.
+   * Return the logits V features + b of the steps so far, an Int32Array; multiply by `logitScale` for real numbers.
    */
   read(state) {
     const features = this.features(state, state.pools);
@@ -274,7 +273,7 @@ export class Network {
     return logits;
   }
 
-  /** Run a sequence from the zero state. Return its last logits; those of every step for a network that answers so. */
+  /** Run a sequence from the zero state. Return its last logits, or those of every step if `everyOutput`. */
   run(sequence) {
     const state = this.init();
     const all = [];
@@ -290,7 +289,7 @@ export class Network {
     return logits.length === 1 ? Number(logits[0] > 0) : logits.indexOf(Math.max(...logits));
   }
 
-  /** Return a regressor's answers of logits, integers in units of 2^-values.fracBits. */
+  /** Return a regressor's values for these logits, integers in units of 2^-values.fracBits. */
   fixedValues(logits) {
     const { multiplier, shift, offset } = this.values;
     return Int32Array.from(logits, (logit, k) => {
@@ -349,8 +348,8 @@ export class Network {
 }
 
 /**
- * Every `hop` inputs, the logits of exactly the last `size` ones, as `run` gives them: size / hop states take turns, and
- * restart once they are read.
+ * Every `hop` inputs, the logits of exactly the last `size` inputs, as `run` returns them: size / hop states take turns,
+ * and restart once they have been read.
  */
 export class SlidingWindow {
   constructor(network, size, hop) {
@@ -364,9 +363,9 @@ export class SlidingWindow {
     this.states = Array.from({ length: size / hop }, () => network.init());
   }
 
-  /** Take one input; return the logits of the last `size` ones where a hop ends, else null; an unknown id does not count. */
+  /** Take one input; at the end of a hop return the logits of the last `size` inputs, else null. Ignore unknown ids. */
   push(input) {
-    // The state whose turn is later reads from the start of its own window on.
+    // A state whose turn is later starts reading at the start of its own window.
     const begun = this.states.filter((_, turn) => this.pushed >= turn * this.hop);
     if (!begun.map((state) => this.network.step(state, input))[0]) return null;
     this.pushed += 1;

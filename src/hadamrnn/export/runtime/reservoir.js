@@ -4,11 +4,11 @@ class GroupState {
     this.sums = new Int32Array(channels);
     this.delays = new Int32Array(group.dilation * channels);
     this.h = new Int32Array(group.dilation * units);
-    this.steps = 0; // counted ones
+    this.steps = 0; // counted steps
   }
 }
 
-/** What a reservoir keeps of a window: its groups, and the counts of all features. */
+/** The state of a reservoir within a window: its groups, and the counts of all features. */
 class ReservoirState {
   constructor(network) {
     this.groups = network.groups.map((group) => new GroupState(group, network.inputSize, 8 * group.blocks));
@@ -26,7 +26,7 @@ class ReservoirState {
  * A reservoir: units at several time scales, thresholds, counts. Step j of a group that averages m samples:
  *
  *     v_j = round((x_(mj) + ... + x_(mj + m - 1)) / m)
- *     u_j = v_j - v_(j-d) where the group reads differences (from j = d on), else v_j
+ *     u_j = v_j - v_(j-d) if the group reads differences (from j = d on), else v_j
  *     h_j = saturate16(round(H D h_(j-d) / 4) + 2^q U u_j)
  *
  *     code   = round(count floor(2^30 / steps) / 2^(15 + e)),  count = steps with h above a threshold
@@ -98,7 +98,7 @@ export class Reservoir extends Network {
     own.steps += 1;
   }
 
-  /** Return the codes that the read-out sees: for each feature its share of steps times 2^(15 - e). */
+  /** Return the input codes of the read-out: for each feature its share of steps times 2^(15 - e). */
   features(state) {
     const codes = new Int32Array(state.counts.length);
     let f = 0;

@@ -20,7 +20,7 @@ static void NAME(add_to)(int64_t size, const REAL *restrict from, REAL *restrict
     for (int64_t i = 0; i < size; i++) to[i] += from[i];
 }
 
-/* The derivative of ReLU: drop what belongs to a state that is not positive. */
+/* The derivative of ReLU: zero the entries whose state is not positive. */
 static void NAME(mask)(int64_t size, const REAL *restrict state, REAL *restrict adjoint)
 {
     for (int64_t i = 0; i < size; i++) adjoint[i] = state[i] <= 0 ? 0 : adjoint[i];
@@ -87,7 +87,7 @@ static void NAME(input_gradients)(const ScanArgs *args, const NAME(Scratch) *scr
     }
 }
 
-/* Run the segment that starts at step `start` again: its states go to scratch->segment, h_start first. */
+/* Recompute the states of the segment that starts at step `start` into scratch->segment, h_start first. */
 static void NAME(replay)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t row, int64_t start, int64_t end)
 {
     int64_t hidden = args->hidden;
@@ -147,7 +147,7 @@ static void NAME(find_states)(const ScanArgs *args, const NAME(Scratch) *scratch
     for (int64_t i = 0; i <= count; i++) states[i] = first + i * hidden;
 }
 
-/* What the read-out sends back to the states of a block, and the gradients of V and b_o. */
+/* The gradients of the read-out: those of the states of a block, and of V and b_o. */
 static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums,
                                     const REAL *grad_logits, int64_t count, const REAL **states)
 {
@@ -159,7 +159,7 @@ static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *s
         NAME(readout_grad_weight)(count, outputs, args->sigma, width, seen, grad_logits, scratch->grad_output_weight);
 }
 
-/* From the adjoint of the block's last state to that of the state before it; every a_t is kept. */
+/* Propagate the adjoint from the last state of a block to the state before its first; keep every a_t. */
 static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t t0, int64_t count,
                                  const REAL *incoming, int64_t stride, const REAL **states)
 {
@@ -169,7 +169,7 @@ static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scra
     memcpy(first, scratch->adjoint, (size_t)hidden * sizeof(REAL));
     if (incoming) NAME(add_to)(hidden, incoming + (count - 1) * stride, first);
     const REAL *add[MAX_STEPS];
-    REAL *before[MAX_STEPS]; /* what a_t of step t = count - 1 - i is sent back to */
+    REAL *before[MAX_STEPS]; /* destination of W' a_t for step t = count - 1 - i */
     for (int64_t i = 0, t = count - 1; i < count; i++, t--) {
         add[i] = incoming && t > 0 ? incoming + (t - 1) * stride : NULL;
         before[i] = t > 0 ? scratch->adjoints + (t - 1) * hidden : scratch->adjoint;

@@ -1,8 +1,8 @@
 /* The native kernels of hadamrnn: one argument structure, a handful of entry points.
  *
  * Plain C, no global state, no threads: the caller cuts the batch into slices (a function of the
- * shape alone) and calls an entry point once a slice, from as many threads as it likes. Whatever a
- * slice sums (gradients of shared weights) goes to memory of its own, and `reduce` adds the slices
+ * shape alone) and calls an entry point once per slice, from as many threads as it likes. Each slice
+ * writes its sums (gradients of shared weights) to separate memory, and `reduce` adds the slices
  * in order, so the bits of a result do not depend on the number of threads.
  *
  * Arrays are dense, row-major and hold float or double; `kernels/library.py` reads the structures from
@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-/* How z_t, what a step adds to W h_{t-1}, is given. */
+/* The form of z_t, the term that a step adds to W h_{t-1}. */
 enum {
     INPUT_DENSE = 0,  /* z_t = U x_t + b: x (batch, time, input_size), weight (input_size, hidden) = U' */
     INPUT_TOKENS = 1, /* z_t = table[id_t]: ids (batch, time), weight (num_ids, hidden) = table */
@@ -25,9 +25,9 @@ enum { STATUS_OK = 0, STATUS_NO_MEMORY = 1, STATUS_BAD_SIZE = 2 };
 /* h_t = f(W h_{t-1} + z_t), f the identity or ReLU, W = diag(u) (I_q kron H_b) / sqrt(b), and
  * H_b = F_1 kron ... kron F_r kron S with S Sylvester's matrix. Optional arrays may be NULL.
  *
- * The pools (see pooled.h) take rows of the batch in tiles of as many as a vector has lanes (`tile_rows`), padded: so
- * lie `checkpoints` and everything marked (tiles, ...), and slices are slices of the tiles. They start at zero states,
- * take no tokens and give no output but `last` and the pools. An integer is as wide as a real number;
+ * The pools (see pooled.h) process the batch in padded tiles with one row per lane of a vector (`tile_rows`).
+ * `checkpoints` and all arrays marked (tiles, ...) have this layout, and slices divide the tiles. Pools start at zero
+ * states, take no tokens and have no output except `last` and the pools. An integer is as wide as a real number;
  * words = ceil(hidden / its bits), one bit per unit. */
 typedef struct {
     int64_t batch, time, hidden, input_size, num_ids, output_size, num_thresholds;
@@ -36,15 +36,15 @@ typedef struct {
     int64_t input_kind;
     int64_t relu;       /* f is ReLU */
     int64_t replay;     /* the backward pass runs forwards again from a checkpoint, never backwards in time */
-    int64_t sigma;      /* the read-out sees ReLU(h_t) instead of h_t */
+    int64_t sigma;      /* the read-out reads ReLU(h_t) instead of h_t */
     int64_t segment;    /* steps between two checkpoints */
-    int64_t num_slices; /* slice s holds the rows [s batch / num_slices, (s+1) batch / num_slices) */
+    int64_t num_slices; /* slice s has the rows [s batch / num_slices, (s+1) batch / num_slices) */
     double scale;       /* 1 / sqrt(b) */
 
     const int64_t *factor_orders;     /* (r,) orders of F_1 ... F_r */
     const void *factors;              /* F_1 ... F_r one after the other */
     const void *factors_transposed;   /* their transposes */
-    const void *signs;                /* u (hidden,), real numbers but zero: a leak is part of it */
+    const void *signs;                /* u (hidden,), times the leak; no entry is zero */
     const void *x;                    /* see the kinds of input */
     const int64_t *ids;
     const void *weight;
@@ -61,8 +61,8 @@ typedef struct {
     void *checkpoints; /* (batch, ceil(time / segment) - 1, hidden): the states after c * segment steps */
     void *mean, *positive, *max;     /* (batch, num_thresholds, hidden) twice and (batch, hidden); NULL: not wanted */
     void *mean_bits, *positive_bits; /* (tiles, time, num_thresholds, words, lanes) integers; NULL: not kept, and
-                                      * the backward pass, which replays, makes those of a segment again */
-    void *max_steps;                 /* (tiles, hidden, lanes) integers: the step, -1 by the caller */
+                                      * the backward pass recomputes them segment by segment */
+    void *max_steps;                 /* (tiles, hidden, lanes) integers: the step; the caller sets -1 */
 
     /* The backward pass: gradients that come in, NULL: zero ... */
     const void *grad_output, *grad_logits, *grad_last, *grad_mean, *grad_positive, *grad_max;
@@ -74,7 +74,8 @@ typedef struct {
     void *grad_output_weight, *grad_output_bias;
 } ScanArgs;
 
-/* What lies between two layers; see norm.h. Vectors (size,), the rest (batch, time, size) but for the sums. */
+/* Fused batch norm, ReLU and skip connection; see norm.h. Vectors (size,); all other arrays except the sums are
+ * (batch, time, size). */
 typedef struct {
     int64_t batch, time, size, num_slices;
     const int64_t *lengths;           /* (batch,), each 0..time, NULL: all `time` */
@@ -111,7 +112,7 @@ typedef struct {
     int64_t blob_bytes;
     const int32_t *x;       /* codes (batch, time, input_size), which saturate to input_bits; NULL: ids */
     const int32_t *ids;     /* (batch, time), rows of `table` */
-    const int32_t *table;   /* what an id adds to the sums of the lowest layer (ids, units) */
+    const int32_t *table;   /* contribution of each id to the sums of the lowest layer (ids, units) */
     const int64_t *lengths; /* (batch,), each 0..time */
     int32_t *logits;        /* (batch, output_size) after the last step of each row; or (batch, time, output_size) of
                              * every step up to the length */
@@ -143,8 +144,8 @@ typedef struct {
     const uint8_t *block, *unit, *threshold, *segment;
     const int16_t *x;       /* codes (batch, time, channels) */
     const int64_t *lengths; /* (batch,), each 0..time */
-    uint16_t *counts;       /* (batch, features); zeros by the caller */
-    int64_t *saturations;   /* (slices,): entries of states that were clipped; zeros by the caller */
+    uint16_t *counts;       /* (batch, features); set to zero by the caller */
+    int64_t *saturations;   /* (slices,): entries of states that were clipped; set to zero by the caller */
 } ReservoirArgs;
 
 #endif

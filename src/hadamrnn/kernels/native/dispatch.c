@@ -1,6 +1,6 @@
-/* The library's public face: which instruction sets it holds, and the kernels of each.
+/* The library's entry points: its instruction sets, and the kernels of each.
  *
- * The choice is made by the caller, once: `hadamrnn_isa(index)` names the sets that this library holds
+ * The caller chooses once: `hadamrnn_isa(index)` names the sets that this library was built for
  * and this machine can run, best first, and `hadamrnn_kernel(isa, name)` returns a kernel's address.
  */
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Every kernel for one instruction set, in float and in double.
  *
  * The build compiles this file once per instruction set, with that set's flags, ISA as the suffix of the
- * names and VECTOR_BYTES as the width of a vector; `dispatch.c` chooses between them when it is asked.
+ * names and VECTOR_BYTES as the width of a vector; `dispatch.c` looks kernels up by set.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@
 #define LIST_8(pick, s) LIST_4(pick, s), pick(4, s), pick(5, s), pick(6, s), pick(7, s)
 #define LIST_16(pick, s) \
     LIST_8(pick, s), pick(8, s), pick(9, s), pick(10, s), pick(11, s), pick(12, s), pick(13, s), pick(14, s), pick(15, s)
-/* Lane i of two vectors a and b: a[i] and b[i - s] where bit s of i is set; or a[i + s] and there b[i]. */
+/* Indices of lane i in the pair of vectors (a, b). If bit s of i is set: b[i - s] (low) or b[i] (high); else a[i] or
+ * a[i + s]. */
 #define LOW_OF_TWO(i, s) ((i) & (s) ? LANES + ((i) ^ (s)) : (i))
 #define HIGH_OF_TWO(i, s) ((i) & (s) ? LANES + (i) : (i) ^ (s))
 #define NAME(name) JOIN(name, REAL, ISA)
@@ -35,7 +36,7 @@
 #define store NAME(store_vector)
 
 /* The fast transform's two moves. Stage `s` inside a vector: lane i becomes v[i ^ s] + v[i], or v[i ^ s] - v[i]
- * where bit s of i is set; and the same between two vectors of an array `v`. */
+ * if bit s of i is set; and the same between two vectors of an array `v`. */
 #define LANE_STAGE(v, signs, ...) ((v) * (vec)signs + SHUFFLE(v, __VA_ARGS__))
 #define LIST(...) {__VA_ARGS__}
 #define BUTTERFLY(i, j)                    \

@@ -1,8 +1,7 @@
 /* The integer network of runtime/hadamrnn.h on a batch, for one instruction set: ROWS sequences in the lanes of vectors.
  *
- * The build compiles this file once per instruction set, as `instance.c`. All sequences of a tile make all steps of the
- * longest one; a sequence that ends is read out at its end, and what its lane does afterwards counts for nothing. Start
- * reading at `integers`.
+ * The build compiles this file once per instruction set, like `instance.c`. All sequences of a tile make all steps of the
+ * longest one; a sequence is read out at its end, and its lane is ignored afterwards. Start reading at `integers`.
  */
 #include <stdlib.h>
 
@@ -73,14 +72,14 @@ static int prepare(const IntegerArgs *args, int64_t index, Tile *tile)
     return STATUS_OK;
 }
 
-/* The input of step t: codes, or what ids add to the lowest layer. */
+/* The input of step t: codes, or the contributions of ids to the lowest layer. */
 static void read_input(const Tile *tile, int64_t t)
 {
     const IntegerArgs *args = tile->args;
     const hadamrnn_model *model = &tile->model;
     const int64_t units = tile->layers->units, channels = model->input_size;
     const int32_t high = (1 << (model->input_bits - 1)) - 1, low = ~high;
-    /* Lanes without a row read zeros, not what the layers left in the buffer: their sums would overflow. */
+    /* Lanes without a row read zeros, not values that the layers left in the buffer: their sums would overflow. */
     if (tile->rows < ROWS) memset(tile->memory.codes, 0, (size_t)channels * sizeof(hadamrnn_narrow));
     for (int64_t row = 0; row < tile->rows; row++) {
         const int64_t step = (tile->first + row) * args->time + t;
@@ -138,5 +137,5 @@ int NAME(integers, ISA)(const IntegerArgs *args, int64_t index)
     return STATUS_OK;
 }
 
-/* How many rows a tile has. */
+/* The number of rows in a tile. */
 int NAME(integer_rows, ISA)(void) { return ROWS; }

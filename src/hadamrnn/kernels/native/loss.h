@@ -9,7 +9,7 @@
 #define LOSS_BLOCK 512 /* logits of a block; a position with more classes than that is a block of its own */
 
 /* exp(x) for x <= 0, to about two units in the last place; below the smallest normal number, about 0. No branch
- * but the clamp, so the loop over a block vectorises; NaN passes it, for a broken net must not look perfect.
+ * except the clamp, so the loop over a block vectorises; NaN stays NaN, because a broken network must not look perfect.
  * x = n ln 2 + r, exp(x) = 2^n exp(r), |r| <= ln(2) / 2. */
 INLINE REAL NAME(exp_negative)(REAL x)
 {
@@ -90,7 +90,7 @@ INLINE REAL NAME(log1p_positive)(REAL x)
     return n * high + (2 * s + (2 * s * series + (n * low + (x - (y - 1)) / y)));
 }
 
-/* What a block of positions needs, class by class, so that positions lie side by side in a vector. */
+/* Buffers for a block of positions, stored class by class, so that a vector has consecutive positions. */
 typedef struct {
     int64_t count;             /* of positions */
     REAL *exps;                /* (classes, count): exp(d_c - m), then the gradients */
@@ -121,8 +121,8 @@ static void NAME(exponentials)(const NAME(LossBlock) *block, int64_t classes, co
     }
 }
 
-/* The losses of a block, and in place of the exponentials the gradients of the first `classes`, 0 or all of them;
-   m is what `top` is above `own`. */
+/* The losses of a block. The gradients of the first `classes` (0 or all of them) overwrite the exponentials;
+   m = top - own. */
 static void NAME(losses_and_gradients)(const NAME(LossBlock) *block, int64_t classes, REAL scale)
 {
     int64_t count = block->count;
@@ -143,7 +143,7 @@ static void NAME(losses_and_gradients)(const NAME(LossBlock) *block, int64_t cla
 static double NAME(finish_block)(const NAME(LossBlock) *block, int64_t classes, REAL *grad_logits)
 {
     int64_t count = block->count;
-    double total = 0; /* whatever REAL is: a mean over many positions */
+    double total = 0; /* double for either REAL: the mean is over many positions */
     for (int64_t n = 0; n < count; n++) {
         total += block->losses[n];
         for (int64_t c = 0; grad_logits && c < classes; c++)

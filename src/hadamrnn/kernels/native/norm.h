@@ -1,18 +1,18 @@
-/* What lies between two layers: y = ReLU(scale h + shift) + skip for each unit, and its gradient.
+/* Fused batch norm, ReLU and skip connection: y = ReLU(scale h + shift) + skip for each unit, and its gradient.
  *
  * A normalisation over the steps of a batch is this with scale = a / s and shift = c - m a / s, m and s the
- * mean and the standard deviation of the unit. So two kernels sum over the steps that count (within a row's
- * length), each slice on its own, and two walk over all steps. `kernels/norm.py` does the arithmetic between.
+ * mean and the standard deviation of the unit. So two kernels sum over the valid steps (within a row's
+ * length), slice by slice, and two process all steps. `kernels/norm.py` does the arithmetic in between.
  */
 
-#define NORM_BLOCK 64 /* steps that are summed by themselves, so a long sum loses no digits */
+#define NORM_BLOCK 64 /* steps per partial sum, so that a long sum loses no digits */
 
 INLINE int64_t NAME(norm_length)(const NormArgs *args, int64_t row)
 {
     return args->lengths ? args->lengths[row] : args->time;
 }
 
-/* first[i] += sum of what a step gives to the unit, over the counted steps of the slice. `kind` is a constant:
+/* Add to first[i] the sum of one of these terms over the valid steps of the slice. `kind` is a constant:
  *
  *     SUM_STATES      h
  *     SUM_SQUARES     (h - centre)^2
@@ -81,7 +81,7 @@ int NAME(norm_forward)(const NormArgs *args, int64_t slice)
             else
                 for (int64_t i = 0; i < size; i++) {
                     REAL n = h[i] * scale[i] + shift[i];
-                    y[i] = n <= 0 ? 0 : n; /* a state that is not a number stays one */
+                    y[i] = n <= 0 ? 0 : n; /* NaN stays NaN */
                 }
             if (skip)
                 for (int64_t i = 0; i < size; i++) y[i] += skip[at + i];

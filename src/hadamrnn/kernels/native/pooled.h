@@ -4,10 +4,10 @@
  *     positive  1/T sum_t [h_t > theta]
  *     max       max_t h_t
  *
- * The gradient of the mean needs no state, only the bits [h_t > theta]: they are kept, a word for as many
- * units as it has bits. `positive` is taken for a ramp of slope 1/2 where |h_t - theta| <= 1:
- * the same with other bits. The maximum keeps its step. Only ReLU and the gradients of the signs want states;
- * they are run again from a checkpoint. Start reading at `pool_forward` and `pool_backward`.
+ * The gradient of the mean needs no state, only the bits [h_t > theta]: they are kept, one
+ * bit per unit. `positive` is differentiated as a ramp of slope 1/2 where |h_t - theta| <= 1:
+ * the same with other bits. The maximum keeps its step. Only ReLU and the gradients of the signs need states;
+ * they are recomputed from a checkpoint. Start reading at `pool_forward` and `pool_backward`.
  */
 #define WORD_BITS ((int64_t)(8 * sizeof(REAL)))
 
@@ -111,7 +111,7 @@ static void NAME(pool_max)(int64_t hidden, const REAL *restrict h, bits alive, I
     }
 }
 
-/* Add h_t to what is pooled. */
+/* Add h_t to the pools. */
 static void NAME(pool_step)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t)
 {
     int64_t hidden = args->hidden, size = hidden * LANES;
@@ -129,7 +129,7 @@ static void NAME(pool_step)(const ScanArgs *args, const NAME(TileScratch) *scrat
         NAME(pool_max)(hidden, h, alive, (INTEGER)t, scratch->most, (INTEGER *)args->max_steps + tile->index * size);
 }
 
-/* v, or the last state where that is not a number: it has been none since some step, which no pool shows. */
+/* v, or the last state if that is NaN: a state that becomes NaN stays NaN, which no pool would show. */
 INLINE vec NAME(or_nan)(const NAME(Tile) *tile, vec last, vec v)
 {
     return NAME(select)((bits)(last != last) & (bits)(tile->lengths > 0), last, v);

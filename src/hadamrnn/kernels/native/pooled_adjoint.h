@@ -13,7 +13,7 @@ static void NAME(add_marked)(int64_t hidden, const REAL *restrict gradient, cons
     }
 }
 
-/* scratch->state += what the pools send back to h_t. */
+/* scratch->state += the gradient of the pools with respect to h_t. */
 static void NAME(add_pool_gradients)(const ScanArgs *args, const NAME(TileScratch) *scratch, int64_t tile, int64_t t)
 {
     int64_t hidden = args->hidden, size = hidden * LANES;
@@ -33,7 +33,7 @@ static void NAME(add_pool_gradients)(const ScanArgs *args, const NAME(TileScratc
     }
 }
 
-/* a_t of every unit to `adjoint`, zero where the row has ended, and u / sqrt(b) * a_t to `scaled`.
+/* Write a_t of every unit to `adjoint`, zero for rows that have ended, and u / sqrt(b) * a_t to `scaled`.
  * `after` is h_t, ReLU only. */
 static void NAME(scale_adjoint)(const ScanArgs *args, bits alive, const REAL *state, const REAL *after, const REAL *post,
                                 REAL *adjoint, REAL *scaled)
@@ -47,7 +47,7 @@ static void NAME(scale_adjoint)(const ScanArgs *args, bits alive, const REAL *st
     }
 }
 
-/* scratch->state from the adjoint of h_t to that of h_{t-1}; `after` is h_t, for ReLU only. */
+/* Turn scratch->state from the adjoint of h_t into that of h_{t-1}; `after` is h_t, for ReLU only. */
 static void NAME(adjoint_step)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
                                const REAL *after, REAL *adjoint)
 {
@@ -93,7 +93,7 @@ static void NAME(sum_block)(const ScanArgs *args, const NAME(TileScratch) *scrat
     }
 }
 
-/* dL/dx_t = U' a_t, or a_t itself where the input is z_t. */
+/* dL/dx_t = U' a_t, or a_t itself if the input is z_t. */
 static void NAME(store_grad_x)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t0,
                                int64_t count)
 {
@@ -114,7 +114,7 @@ static void NAME(store_grad_x)(const ScanArgs *args, const NAME(TileScratch) *sc
     NAME(tile_to_rows)(tile, count * size, stride, scratch->x, to);
 }
 
-/* The bits of h_t again, where they were not kept; the sums beside them are of no use. */
+/* Recompute the bits of h_t if they were not kept; the sums that come with them are not used. */
 static void NAME(mark_again)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
                              const REAL *h)
 {
@@ -131,7 +131,7 @@ static void NAME(mark_again)(const ScanArgs *args, const NAME(TileScratch) *scra
     }
 }
 
-/* The states of the segment that starts at `start` again, h_start first, to scratch->segment. */
+/* Recompute the states of the segment that starts at `start` into scratch->segment, h_start first. */
 static void NAME(replay_tile)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t start,
                               int64_t end)
 {
@@ -151,7 +151,7 @@ static void NAME(replay_tile)(const ScanArgs *args, const NAME(TileScratch) *scr
     }
 }
 
-/* The gradients that come in, by tile: of the mean and the positive share with 1/T and the slope in them. */
+/* The incoming gradients of a tile; those of `mean` and `positive` are multiplied by 1/T and the slope. */
 static void NAME(load_pool_gradients)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile)
 {
     int64_t hidden = args->hidden, size = args->num_thresholds * hidden;

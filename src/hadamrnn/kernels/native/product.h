@@ -1,7 +1,7 @@
-/* c = a b + bias, the product of two matrices: what a layer reads from all steps of the one below, and its gradients.
+/* c = a b + bias, the product of two matrices: the inputs of a layer projected for all steps, and their gradients.
  *
  * A tile of PRODUCT_ROWS rows and PRODUCT_VECTORS vectors of columns stays in registers over PRODUCT_DEPTH terms of
- * the sum; the numbers of b that it takes lie one after the other in a panel. Every number is summed in one order, whatever
+ * the sum; the numbers of b that it reads are consecutive in a panel. The order of every sum is the same, whichever
  * rows a slice has.
  */
 #define PRODUCT_ROWS 6
@@ -40,7 +40,7 @@ INLINE void NAME(product_tile)(int rows, const ProductArgs *args, int64_t depth,
     }
 }
 
-/* The rows from `first` to `last` - 1 of c, summed over the terms from `from` to `to` - 1. */
+/* Rows `first` to `last` - 1 of c, summed over the terms `from` to `to` - 1. */
 NOINLINE void NAME(product_rows)(const ProductArgs *args, int64_t first, int64_t last, int64_t from, int64_t to, REAL *c)
 {
     const int64_t columns = args->columns;

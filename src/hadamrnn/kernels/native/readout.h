@@ -1,11 +1,11 @@
 /* The read-out of a block of steps: three small products, each kept in registers over a tile.
  *
  * Rows of V (output_size) and of the states (steps) are padded with zeros to `width`, a multiple of
- * TILE vectors, so that no loop has a tail. With `sigma` V sees ReLU(h).
+ * TILE vectors, so that no loop has a tail. With `sigma` V reads ReLU(h).
  */
 #define TILE 4
 
-/* What V sees of a state. */
+/* The input of V for a state. */
 INLINE vec NAME(seen)(int sigma, vec state) { return sigma ? NAME(keep_positive)(state, state) : state; }
 
 /* logits[t][o] = bias[o] + sum_k V[o][k] seen(states[t][k]) for `outs` outputs and `steps` (1 or TILE) steps, constants. */
@@ -52,8 +52,8 @@ NOINLINE void NAME(readout)(int64_t steps, int64_t outputs, int sigma, int64_t w
     }
 }
 
-/* grad_states[t][k] = sum_o grad_logits[t][o] V[o][k] for `steps` steps, a constant; where `states` are given,
- * only behind positive ones. */
+/* grad_states[t][k] = sum_o grad_logits[t][o] V[o][k] for `steps` steps, a constant; if `states` are given,
+ * only where they are positive. */
 INLINE void NAME(grad_states_tile)(int steps, int64_t outputs, int64_t width, const REAL *weight,
                                    const REAL *grad_logits, const REAL *states, REAL *grad_states)
 {

@@ -1,8 +1,8 @@
 /* The reservoirs of runtime/hadamrnn_reservoir.h on a batch, for one instruction set: ROWS sequences in the lanes of vectors.
  *
- * The build compiles this file once per instruction set, as `integers.c`. A slice is one group of units over one tile of
+ * The build compiles this file once per instruction set, like `integers.c`. A slice is one group of units over one tile of
  * sequences: its states and counts stay in the first-level cache. All sequences of a tile make all steps of the longest
- * one; what a sequence counted is copied at its end. Start reading at `reservoir`.
+ * one; the counts of a sequence are copied at its end. Start reading at `reservoir`.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 INLINE void hadamrnn_reservoir_count(hadamrnn_narrow *count, hadamrnn_narrow h, int16_t threshold)
 {
-    *count -= h > threshold; /* a vector's comparison is -1 where it holds */
+    *count -= h > threshold; /* a comparison of vectors is -1 where true */
 }
 
 #define HADAMRNN_SPECIALISED
@@ -31,7 +31,7 @@ typedef struct {
     hadamrnn_memory memory;
 } Tile;
 
-/* Describe the one group of a slice as a reservoir of its own. */
+/* Describe the group of a slice as a reservoir of one group. */
 static void describe(Tile *tile)
 {
     const ReservoirArgs *args = tile->args;
@@ -72,7 +72,7 @@ static void read_sample(const Tile *tile, int64_t t)
     }
 }
 
-/* Copy what the sequences that end after `samples` have counted. */
+/* Copy the counts of the sequences that end after `samples`. */
 static void write_counts(const Tile *tile, int64_t samples)
 {
     const ReservoirArgs *args = tile->args;
@@ -85,7 +85,7 @@ static void write_counts(const Tile *tile, int64_t samples)
     }
 }
 
-/* Copy the states of every row after counted step number `step`, if it is one that is wanted. */
+/* Copy the states of every row after counted step number `step`, if they were requested. */
 static void write_states(const Tile *tile, int64_t step, int64_t sample)
 {
     const ReservoirArgs *args = tile->args;

@@ -3,19 +3,19 @@
  * A row walks through time in blocks of a few steps, short enough for the block's inputs, states and
  * adjoints to stay in cache. The backward pass needs the states again. It takes them from the saved
  * output if there is one; else a linear recurrence runs backwards from the end of a segment,
- * h_{t-1} = W^-1 (h_t - z_t), and one that forgets (ReLU, a leak) runs forwards again from the start of
- * one. So what is kept is one state per segment. Start reading at `scan_forward` and `scan_backward`.
+ * h_{t-1} = W^-1 (h_t - z_t), and an irreversible one (ReLU, a leak) runs forwards again from its
+ * start. So only one state per segment is kept. Start reading at `scan_forward` and `scan_backward`.
  */
 
 typedef struct {
     NAME(Plan) plan;
-    const REAL *columns, *rows;    /* factors of H' and H, as `transform` wants them for H and H' */
+    const REAL *columns, *rows;    /* factors of H' and H, as `transform` takes them for H and H' */
     REAL *post[2], *inverse[2];    /* u / sqrt(b) and 1 / (u sqrt(b)), see `rounding` */
     double share;
     int64_t steps;                 /* the length of a block */
     int64_t width;                 /* hidden, padded for the read-out */
     REAL *z, *states, *adjoints;   /* (steps, hidden), (steps + 1, hidden), (steps, hidden) */
-    REAL *state, *adjoint;         /* (hidden,): what goes from block to block */
+    REAL *state, *adjoint;         /* (hidden,): carried from block to block */
     REAL *segment;                 /* (segment + 1, hidden), replay only */
     REAL *readout_states, *readout_adjoints; /* (steps, width) */
     REAL *output_weight, *grad_output_weight; /* (output_size, width) */
@@ -78,7 +78,7 @@ static double NAME(scale_signs)(const ScanArgs *args, REAL *down, REAL *up)
     return high > low ? (args->scale - low) / (high - low) : 0;
 }
 
-/* 1 if the block of `steps` steps that holds step t rounds up, evenly spread over time. */
+/* 1 if the block of `steps` steps that contains step t rounds up; such blocks are evenly spread over time. */
 INLINE int64_t NAME(rounding)(double share, int64_t t, int64_t steps)
 {
     double block = (double)(t / steps);
@@ -157,7 +157,7 @@ static void NAME(run_block)(const ScanArgs *args, const NAME(Scratch) *scratch, 
     NAME(run_chain)(&scratch->plan, scratch->columns, &chain, count, before, out);
 }
 
-/* Consecutive states as the read-out takes them: padded to `width`, a copy only where that is more than they are. */
+/* Consecutive states padded to `width` for the read-out; a copy only if they are narrower. */
 static const REAL *NAME(padded)(const ScanArgs *args, const NAME(Scratch) *scratch, const REAL *states, int64_t count)
 {
     int64_t hidden = args->hidden, width = scratch->width;

@@ -1,4 +1,4 @@
-/* Numbers that change their lane: sums over the lanes of a vector, and the transpose of a square of them. */
+/* Operations across lanes: sums over the lanes of a vector, and the transpose of a square of numbers. */
 
 #if LANES == 16
 #define EACH_LANE LIST_16

@@ -1,5 +1,5 @@
-/* What every file that is compiled once per instruction set starts from: ISA names it, VECTOR_BYTES is the
- * width of its vectors. The vectors are GCC's and Clang's extension of C, which any of their targets compiles. */
+/* Definitions for the files that are compiled once per instruction set: ISA names the set, VECTOR_BYTES is the
+ * width of its vectors. Vectors are an extension of C by GCC and Clang, available on all of their targets. */
 #ifndef TEMPLATE_H
 #define TEMPLATE_H
 
@@ -11,7 +11,7 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
-#define NOINLINE static __attribute__((noinline)) /* of its own, so that its loops have all the registers */
+#define NOINLINE static __attribute__((noinline)) /* not inlined, so that its loops have all the registers */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else

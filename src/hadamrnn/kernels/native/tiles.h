@@ -1,33 +1,33 @@
 /* A tile: LANES rows of the batch side by side, one in each lane of a vector.
  *
- * Values of a tile lie as (units, LANES), so a transform over the units has no stage inside a vector, and
- * `transform` serves a tile as it serves a row that is LANES times as long. Rows may end at different
- * steps: past its length the lane of a row stands still. Lanes without a row have length zero.
+ * Values of a tile have shape (units, LANES), so a transform over the units has no stage inside a vector, and
+ * `transform` treats a tile like a row that is LANES times as long. Rows may end at different
+ * steps: past its length, the lane of a row no longer changes. Lanes without a row have length zero.
  */
 
 typedef struct {
-    int64_t index, first, rows; /* the tile, its first row, how many it has */
+    int64_t index, first, rows; /* number of the tile, its first row, its number of rows */
     int64_t longest;            /* steps that some row takes */
     bits lengths;
     vec share;                  /* 1 / length, 0 where the length is 0 */
 } NAME(Tile);
 
-/* What the steps of a tile need, forwards and backwards. */
+/* Buffers for the steps of a tile, forward and backward. */
 typedef struct {
     NAME(Plan) plan;
-    const REAL *columns, *rows;  /* factors of H' and H, as `transform` wants them for H and H' */
+    const REAL *columns, *rows;  /* factors of H' and H, as `transform` takes them for H and H' */
     REAL *post[2];               /* (hidden,): u / sqrt(b), see `rounding` */
     double share;
     int64_t steps;               /* the length of a block */
-    int64_t input_size;          /* numbers of an input: channels, or -1 where it is z_t itself */
+    int64_t input_size;          /* numbers per input: channels, or -1 if it is z_t itself */
     REAL *x;                     /* (steps, channels or hidden, LANES) */
     REAL *state, *work;          /* (hidden, LANES) */
     REAL *segment;               /* (segment + 1, hidden, LANES), replay only */
     REAL *adjoints;              /* (steps, hidden, LANES), backwards only */
-    REAL *mean, *positive;       /* (thresholds, hidden, LANES): sums, or the gradients that come in */
-    INTEGER *mean_bits, *positive_bits; /* (segment, thresholds, words, LANES), where they are not kept */
+    REAL *mean, *positive;       /* (thresholds, hidden, LANES): sums, or the incoming gradients */
+    INTEGER *mean_bits, *positive_bits; /* (segment, thresholds, words, LANES), if they are not kept */
     REAL *most;                  /* (hidden, LANES): the maximum, or its gradient */
-    REAL *grad_weight;           /* (channels, hidden, LANES), and (hidden, LANES) of the others: sums */
+    REAL *grad_weight;           /* sums: (channels, hidden, LANES), the others (hidden, LANES) */
     REAL *grad_bias, *grad_signs;
     void *memory;
 } NAME(TileScratch);
@@ -37,7 +37,7 @@ typedef INTEGER NAME(bit_memory) __attribute__((vector_size(LANES * sizeof(REAL)
 INLINE bits NAME(load_bits)(const INTEGER *p) { return *(const NAME(bit_memory) *)p; }
 INLINE void NAME(store_bits)(INTEGER *p, bits v) { *(NAME(bit_memory) *)p = v; }
 
-/* The bit above, in unsigned numbers, where the highest one may fall out. */
+/* The next higher bit, in unsigned numbers, where the highest bit may be shifted out. */
 #if REAL_IS_DOUBLE
 typedef uint64_t NAME(unsigned_bits) __attribute__((vector_size(LANES * sizeof(REAL))));
 #else
@@ -75,7 +75,7 @@ static NAME(Tile) NAME(tile_at)(const ScanArgs *args, int64_t index)
 /* to[i][lane] = from[lane][i], i < size, where rows of `from` are `stride` apart; lanes without a row are 0. */
 static void NAME(rows_to_tile)(const NAME(Tile) *tile, int64_t size, int64_t stride, const REAL *from, REAL *to)
 {
-    int64_t first = 0; /* of those that are not done by whole squares */
+    int64_t first = 0; /* first number that no whole square covers */
     if (tile->rows < LANES || !from) memset(to, 0, (size_t)(size * LANES) * sizeof(REAL));
     for (; from && tile->rows == LANES && first + LANES <= size; first += LANES) {
         vec v[LANES];
@@ -87,7 +87,7 @@ static void NAME(rows_to_tile)(const NAME(Tile) *tile, int64_t size, int64_t str
         for (int64_t i = first; i < size; i++) to[i * LANES + lane] = from[lane * stride + i];
 }
 
-/* The way back: to[lane][i] = from[i][lane]. */
+/* The inverse: to[lane][i] = from[i][lane]. */
 static void NAME(tile_to_rows)(const NAME(Tile) *tile, int64_t size, int64_t stride, const REAL *from, REAL *to)
 {
     int64_t first = 0;

@@ -15,7 +15,7 @@ typedef REAL mem __attribute__((vector_size(LANES * sizeof(REAL)), aligned(sizeo
 INLINE vec load(const REAL *p) { return *(const mem *)p; }
 INLINE void store(REAL *p, vec v) { *(mem *)p = v; }
 
-/* v where the state is positive or not a number, else 0: ReLU hides no NaN. */
+/* v where the state is positive or NaN, else 0: ReLU hides no NaN. */
 INLINE vec NAME(keep_positive)(vec state, vec v)
 {
     return (vec)((bits)v & ~(bits)(state <= 0));
@@ -65,7 +65,7 @@ INLINE void NAME(butterflies)(vec *v, int radix)
     if (radix >= 2) BUTTERFLY(0, 1);
 }
 
-/* v = post * T(pre * (v - minus)) + add on `radix` vectors in registers, whose numbers lie `stride` apart from the
+/* v = post * T(pre * (v - minus)) + add on `radix` vectors in registers, `stride` numbers apart from the
  * pointers on; T is the transform across the vectors and, with `lanes`, inside them. */
 INLINE void NAME(turn)(int radix, int lanes, int64_t stride, vec *v, const REAL *minus, const REAL *pre,
                        const REAL *post, const REAL *add)
@@ -122,7 +122,7 @@ typedef struct {
     int64_t radix, stride;
 } NAME(Pass);
 
-/* What a transform needs to know of W. */
+/* The properties of W that a transform needs. */
 typedef struct {
     int64_t size, sylvester, num_factors;
     int inside; /* whether the first pass has stages inside a vector */
@@ -147,8 +147,8 @@ static void NAME(plan_passes)(NAME(Plan) *plan)
     }
 }
 
-/* Describe H to `transform`. Of `lanes` rows side by side (1 or LANES), element by element, the transform is
- * that of one row of (I_q kron H kron I_lanes). */
+/* Describe H to `transform`. The transform of `lanes` interleaved rows (1 or LANES) is
+ * that of one row by (I_q kron H kron I_lanes). */
 static void NAME(make_plan)(NAME(Plan) *plan, const ScanArgs *args, int64_t lanes)
 {
     plan->size = args->hidden * lanes;
@@ -159,7 +159,7 @@ static void NAME(make_plan)(NAME(Plan) *plan, const ScanArgs *args, int64_t lane
     NAME(plan_passes)(plan);
 }
 
-/* The transform by blocks of plan->sylvester >= LANES: every size is then a whole number of vectors. */
+/* The transform in blocks of plan->sylvester >= LANES: every size is then a whole number of vectors. */
 static void NAME(sylvester_wide)(const NAME(Plan) *plan, const REAL *in, const REAL *minus, const REAL *pre,
                                  REAL *out, const REAL *post, const REAL *add)
 {
@@ -174,7 +174,7 @@ static void NAME(sylvester_wide)(const NAME(Plan) *plan, const REAL *in, const R
                        pass == final ? add : NULL);
 }
 
-/* In place, by blocks of `order` < LANES; `size` may leave a part of a vector, which is whole blocks. */
+/* In place, in blocks of `order` < LANES; the last vector may be partly filled, with whole blocks. */
 static void NAME(sylvester_narrow)(int64_t size, int64_t order, REAL *row)
 {
     int64_t start = 0;
@@ -282,8 +282,8 @@ static void NAME(transform)(const NAME(Plan) *plan, const REAL *columns, const R
     if (add) for (int64_t i = 0; i < size; i++) out[i] += add[i];
 }
 
-/* A chain of transforms, each of what the one before gave: out[i] = f(post * (I_q kron H)(pre * (in - minus[i])) + add[i]),
- * in = out[i - 1], f the identity or ReLU. `minus` and `add` may be NULL, and so may an add[i]. */
+/* A chain of transforms, each applied to the result of the one before: with in = out[i - 1] and f the identity or ReLU,
+ * out[i] = f(post * (I_q kron H)(pre * (in - minus[i])) + add[i]). `minus`, `add` and each add[i] may be NULL. */
 typedef struct {
     const REAL *pre, *post;
     const REAL *const *minus, *const *add;

@@ -1,27 +1,27 @@
-/* Sound without end, int16 samples: its frames, the answers of a sliding window, and the events they raise. */
+/* Process an endless stream of int16 samples: frames, the answers of a sliding window, and the events that they raise. */
 import { Decider } from "./decision.js";
 import { FrontEnd } from "./front_end.js";
 import { shares } from "./lab.js";
 
-const SHOWN = 3; // windows side by side that are remembered
+const SHOWN = 3; // length of the history in windows
 
 export class Hearing {
-  /** `decided(class)` is told of each event. */
-  constructor({ frontEnd, decision }, network, decided) {
-    Object.assign(this, { size: decision.window, hop: decision.hop, decided, inputs: [], answers: [] });
+  /** `onEvent(class)` is called for each event. */
+  constructor({ frontEnd, decision }, network, onEvent) {
+    Object.assign(this, { size: decision.window, hop: decision.hop, onEvent, inputs: [], answers: [] });
     this.frontEnd = new FrontEnd(frontEnd);
     this.decider = new Decider(decision);
     this.use(network);
   }
 
-  /** Go on with this network, which has heard nothing yet. */
+  /** Continue with this network, from its zero state. */
   use(network) {
     this.network = network;
     this.window = network.window(this.size, this.hop);
     this.logits = network.read(this.window.oldest);
   }
 
-  /** The frames that are remembered at most, and the answers. */
+  /** The lengths of the history: the numbers of frames and of answers. */
   get most() {
     return [SHOWN * this.size, (SHOWN * this.size) / this.hop];
   }
@@ -41,6 +41,6 @@ export class Hearing {
     this.logits = logits;
     this.answers = [...this.answers, shares(logits, this.network.logitScale)].slice(-answers);
     const event = this.decider.decide(logits);
-    if (event >= 0) this.decided(event);
+    if (event >= 0) this.onEvent(event);
   }
 }

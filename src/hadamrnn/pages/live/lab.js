@@ -1,9 +1,9 @@
-/* What may be done to a network while one watches: fewer bits, flipped signs, and the accuracy that is left. */
+/* Experiments on a running network: fewer bits, flipped signs, and the accuracy that remains. */
 import { networkOf } from "./reservoir.js";
 
 const SLICE = 8; // milliseconds of work between two frames
 
-/** Return codes of `bits` bits rounded to the nearest of `fewer` bits, on the scale that they had. */
+/** Return codes of `bits` bits rounded to the nearest codes of `fewer` bits, on the original scale. */
 export function coarse(codes, bits, fewer) {
   const unit = 2 ** (bits - fewer);
   const most = 2 ** (fewer - 1);
@@ -24,7 +24,7 @@ export function answers(network, inputs) {
   return [network.run(inputs)].flat().map((logits) => network.classify(logits));
 }
 
-/** Return exp(l_k) / sum_j exp(l_j) of real logits; a single one tells two classes apart. */
+/** Return exp(l_k) / sum_j exp(l_j) of real logits; a single one separates two classes. */
 export function shares(logits, scale) {
   const real = logits.length === 1 ? [0, logits[0] * scale] : Array.from(logits, (code) => code * scale);
   const most = Math.max(...real);
@@ -33,7 +33,7 @@ export function shares(logits, scale) {
   return powers.map((power) => power / sum);
 }
 
-/** Count over time, without stopping the page: counts[said][written] of every stored sequence. */
+/** Evaluate the stored sequences without blocking the page: counts[predicted][label]. */
 export class Count {
   constructor(network, stored, classes, report) {
     this.counts = Array.from({ length: classes }, () => new Array(classes).fill(0));
@@ -58,13 +58,13 @@ export class Count {
   }
 
   one({ inputs, labels }) {
-    const said = answers(this.network, inputs);
+    const predicted = answers(this.network, inputs);
     labels.forEach((label, i) => {
-      this.counts[said[i]][label] += 1;
-      this.right += Number(said[i] === label);
+      this.counts[predicted[i]][label] += 1;
+      this.right += Number(predicted[i] === label);
       this.asked += 1;
     });
-    if (labels.some((label, i) => said[i] !== label)) this.wrong.push(this.next);
+    if (labels.some((label, i) => predicted[i] !== label)) this.wrong.push(this.next);
     this.steps += inputs.length;
     this.next += 1;
   }

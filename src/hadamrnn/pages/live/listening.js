@@ -6,7 +6,7 @@ import { drawSequence, drawShares, ends, sequencePicture } from "./pictures.js";
 import { inflated } from "./stored.js";
 
 const LISTED = 12; // words
-const START = 300; // milliseconds in which a browser starts to play
+const START = 300; // milliseconds that a browser may take to start playing
 
 const padded = (list, length, blank) => [...new Array(length - list.length).fill(blank), ...list];
 
@@ -14,14 +14,14 @@ export class Listening {
   constructor(data, widget) {
     Object.assign(this, { data, widget, hearing: null, heard: [], drawing: null });
     this.range = ends(widget.stored.flatMap(({ inputs }) => inputs));
-    this.microphone = new Microphone(data.rate, (samples) => this.take(samples), (line) => this.say(line));
+    this.microphone = new Microphone(data.rate, (samples) => this.take(samples), (line) => this.notify(line));
     widget.part.listen.addEventListener("click", () => (this.microphone.isOn ? this.stop() : this.start()));
     widget.root.querySelectorAll("[data-clip]").forEach((button) => {
       button.addEventListener("click", () => this.play(data.clips[Number(button.dataset.clip)]));
     });
   }
 
-  say(line) {
+  notify(line) {
     this.widget.part.notice.textContent = line;
     this.showButton();
     if (this.microphone.isOn) return;
@@ -33,23 +33,23 @@ export class Listening {
     this.widget.part.listen.textContent = this.microphone.isOn ? "Stop listening" : "Listen with the microphone";
   }
 
-  /** Let the reader control what is read, or not: sound comes as it comes. */
+  /** Enable the reader's controls, or disable them: live sound sets its own pace. */
   letControl(may) {
     for (const name of ["play", "step", "speed"]) this.widget.part[name].disabled = !may;
   }
 
   start() {
-    this.say("");
+    this.notify("");
     this.microphone.start();
     this.showButton();
   }
 
   stop() {
     this.microphone.stop();
-    this.say("");
+    this.notify("");
   }
 
-  /** Take the microphone's samples; what the widget was reading ends with the first ones. */
+  /** Take the microphone's samples; the first ones end the sequence that the widget was reading. */
   take(samples) {
     if (!this.hearing) this.begin();
     this.hearing.push(samples);
@@ -80,7 +80,7 @@ export class Listening {
     this.heard = [word, ...this.heard].slice(0, LISTED);
   }
 
-  /** Show the last seconds, now at the right. */
+  /** Show the last seconds, the newest at the right. */
   show() {
     const { widget, hearing } = this;
     const { inputs, answers, logits, window } = hearing;
@@ -95,7 +95,7 @@ export class Listening {
     progress.textContent = answers.length ? `now: ${widget.names[best]}, ${Math.round(100 * share)} % sure` : "";
   }
 
-  /** Read a recording from its first sample on, as fast as it sounds. */
+  /** Read a recording from its first sample on, in real time. */
   async play({ levels, deflated, label }) {
     const { widget, data } = this;
     const samples = Int16Array.from(await inflated(deflated), (index) => levels[index]);
@@ -107,7 +107,7 @@ export class Listening {
     return this.sound(samples);
   }
 
-  /** Let a recording sound. */
+  /** Play a recording aloud. */
   async sound(samples) {
     const context = new AudioContext();
     const buffer = context.createBuffer(1, samples.length, this.data.rate);
@@ -116,6 +116,6 @@ export class Listening {
     source.connect(context.destination);
     source.start();
     await new Promise((resolve) => setTimeout(resolve, START));
-    if (context.state === "suspended") this.say("The browser plays no sound; the network reads the recording all the same.");
+    if (context.state === "suspended") this.notify("The browser plays no sound; the network reads the recording all the same.");
   }
 }

@@ -1,4 +1,4 @@
-/* Starts every widget of the page. The browser's console has them as `live`. */
+/* Start every widget of the page. The browser's console has them as `live`. */
 import { storedSequences } from "./stored.js";
 import { Widget } from "./widget.js";
 

@@ -1,17 +1,17 @@
-/* The microphone: int16 samples at the rate of a network, or one line that says why there are none. */
+/* Read the microphone: int16 samples at the rate of a network, or one line that explains why there are none. */
 import { Resampler } from "./resampler.js";
 
-const PATIENCE = 2000; // milliseconds until sound must have come
-// As it is: what improves speech for people changes what the network hears.
+const TIMEOUT = 2000; // milliseconds without sound before the page reports it
+// Raw sound: processing that improves speech for people changes the network's input.
 const PLAIN = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
 const REASONS = {
   NotAllowedError: "This page may not use the microphone. Allow it beside the page's address and press the button again.",
   NotFoundError: "No microphone was found. Connect one and press the button again, or play a stored recording.",
   NotReadableError: "The microphone cannot be read. Close other programs that use it and press the button again.",
 };
-const HELD_BACK = "The browser holds the sound back. Press the button again to go on.";
+const SUSPENDED = "The browser holds the sound back. Press the button again to go on.";
 
-/** Runs where the browser handles sound: passes on what comes, in blocks of 1024 values. */
+/** Runs in the browser's audio thread and passes samples on, in blocks of 1024 values. */
 const TAP = `registerProcessor("tap", class extends AudioWorkletProcessor {
   constructor() {
     super();
@@ -29,7 +29,7 @@ const TAP = `registerProcessor("tap", class extends AudioWorkletProcessor {
   }
 });`;
 
-/** Return how to open this page where browsers give pages the microphone. */
+/** Return instructions for opening this page so that browsers allow it the microphone. */
 function howToServe() {
   const file = location.pathname.split("/").pop();
   return `run "python -m http.server" in the page's folder and open http://localhost:8000/${file}`;
@@ -37,23 +37,23 @@ function howToServe() {
 
 const notHere = () => `This browser gives this page no microphone: ${howToServe()}`;
 
-/** Return why there is no microphone; a browser may refuse it to a page from the disk without asking. */
+/** Return the reason why there is no microphone; a browser may refuse a local file without asking. */
 function reason({ name, message }) {
   const line = REASONS[name] ?? `The microphone does not start: ${message}`;
   const unasked = name === "NotAllowedError" && location.protocol === "file:";
   return unasked ? `${line} If the browser does not ask: ${howToServe()}` : line;
 }
 
-/** Load TAP out of its own address: a page from the disk can load neither files nor blobs. */
+/** Load TAP from a data URL: a page opened as a file can load neither files nor blobs. */
 function loadTap(context) {
   const address = `data:text/javascript,${encodeURIComponent(TAP)}`;
   return context.audioWorklet.addModule(address).then(() => true, () => false);
 }
 
 export class Microphone {
-  /** `push(samples)` gets int16 samples at `rate`; `say(line)` is told what is wrong, and "" once sound comes. */
-  constructor(rate, push, say) {
-    Object.assign(this, { rate, push, say, context: null, stream: null });
+  /** `push(samples)` gets int16 samples at `rate`; `notify(line)` gets an error, and "" once there is sound. */
+  constructor(rate, push, notify) {
+    Object.assign(this, { rate, push, notify, context: null, stream: null });
   }
 
   get isOn() {
@@ -78,15 +78,15 @@ export class Microphone {
   connect() {
     const { context, stream } = this;
     const [tap, resampler] = [new AudioWorkletNode(context, "tap"), new Resampler(context.sampleRate, this.rate)];
-    context.createMediaStreamSource(stream).connect(tap).connect(context.destination); // nothing comes out of it
+    context.createMediaStreamSource(stream).connect(tap).connect(context.destination); // its output is silent
     this.loud = false;
     tap.port.onmessage = ({ data }) => this.take(resampler.push(data));
     stream.getAudioTracks()[0].onended = () => this.fail("The microphone was disconnected.");
-    context.onstatechange = () => context.state !== "running" && this.fail(HELD_BACK);
+    context.onstatechange = () => context.state !== "running" && this.fail(SUSPENDED);
     this.timer = setTimeout(() => {
-      if (context.state !== "running") this.fail(HELD_BACK);
-      else if (!this.loud) this.say("The microphone gives no sound at all. Is it muted?");
-    }, PATIENCE);
+      if (context.state !== "running") this.fail(SUSPENDED);
+      else if (!this.loud) this.notify("The microphone gives no sound at all. Is it muted?");
+    }, TIMEOUT);
     context.resume();
   }
 
@@ -94,15 +94,15 @@ export class Microphone {
     if (!this.isOn) return;
     if (!this.loud && samples.some((sample) => sample !== 0)) {
       this.loud = true;
-      this.say("");
+      this.notify("");
     }
     this.push(samples);
   }
 
-  /** Stop, and say why. */
+  /** Stop, and report the reason. */
   fail(line) {
     this.stop();
-    this.say(line);
+    this.notify(line);
   }
 
   stop() {

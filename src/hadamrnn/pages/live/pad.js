@@ -1,7 +1,7 @@
 /* A pad to draw on with mouse, pen, finger or keyboard: strokes become the pixels that the network reads. */
 import { colour, paint } from "./pictures.js";
 
-const FINE = 4; // a pixel is FINE x FINE dots, and its level counts the inked ones
+const FINE = 4; // a pixel has FINE x FINE dots, and its level is the number of inked dots
 
 /** Return the distance of a point from the segment a b. */
 function distance(x, y, [ax, ay], [bx, by]) {
@@ -11,7 +11,7 @@ function distance(x, y, [ax, ay], [bx, by]) {
   return Math.hypot(x - ax - along * dx, y - ay - along * dy);
 }
 
-/** Return strokes moved and scaled as the training data has them: as tall as `box`, in the middle of the pad. */
+/** Return strokes moved and scaled like the training data: as tall as `box`, in the middle of the pad. */
 export function fitted(strokes, side, box) {
   const points = strokes.flat();
   const range = (axis) => {
@@ -54,7 +54,7 @@ export function inked(strokes, side, radius, top) {
 }
 
 export class Pad {
-  /** `changed(levels)` is called whenever the drawing is to be read. */
+  /** `changed(levels)` is called whenever the network should read the drawing. */
   constructor(canvas, { side, top, box, radius, byMass }, changed) {
     Object.assign(this, { canvas, side, top, box, radius, byMass, changed, strokes: [], cursor: null, reading: -1 });
     this.levels = new Array(side * side).fill(0);

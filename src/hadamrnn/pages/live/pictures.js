@@ -1,4 +1,4 @@
-/* Pictures on canvases, a pixel a number, in the colours of the page. */
+/* Draw pictures on canvases, one pixel per number, in the colours of the page. */
 
 /** Return a colour of the page's style as [red, green, blue]. */
 export function colour(name) {
@@ -6,14 +6,14 @@ export function colour(name) {
   return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 }
 
-/** Give a canvas this size; return whether that changed, and so cleared, it. */
+/** Set the size of a canvas; return whether that changed, and so cleared, it. */
 function resize(canvas, width, height) {
   if (canvas.width === width && canvas.height === height) return false;
   Object.assign(canvas, { width, height });
   return true;
 }
 
-/** Paint a grid from column `left` on, the pixel at `i` with `shade(i)`: a colour and how opaque it is, 0 to 1. */
+/** Paint a grid from column `left` on, the pixel at `i` with `shade(i)`: a colour and its opacity, 0 to 1. */
 function put(canvas, left, columns, rows, shade) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns, rows);
@@ -27,7 +27,7 @@ function put(canvas, left, columns, rows, shade) {
   context.putImageData(image, left, 0);
 }
 
-/** Paint a whole canvas, a pixel a number. */
+/** Paint a whole canvas, one pixel per number. */
 export function paint(canvas, columns, rows, shade) {
   resize(canvas, columns, rows);
   put(canvas, 0, columns, rows, shade);
@@ -39,13 +39,13 @@ export function gridShape(units) {
   return [columns, Math.ceil(units / columns)];
 }
 
-/** Draw a state, a square a unit; `largest` is the most that any unit had. */
+/** Draw a state, one square per unit; `largest` is the largest magnitude of any unit so far. */
 export function drawUnits(canvas, h, largest) {
   const [up, down] = [colour("blue"), colour("orange")];
   paint(canvas, ...gridShape(h.length), (i) => [h[i] > 0 ? up : down, Math.abs(h[i] ?? 0) / largest]);
 }
 
-/** Draw signs, those that are not as trained in a colour of their own. */
+/** Draw signs; flipped signs have a different colour. */
 export function drawSigns(canvas, signs, trained) {
   const [plus, minus, flipped] = [colour("line"), colour("grey"), colour("orange")];
   paint(canvas, ...gridShape(signs.length), (i) => {
@@ -54,7 +54,7 @@ export function drawSigns(canvas, signs, trained) {
   });
 }
 
-/** Draw how sure each class was after each step, a row a class, time to the right; `painted` steps are drawn. */
+/** Draw the confidence in each class after each step, one row per class; `painted` steps are drawn already. */
 export function drawShares(canvas, history, steps, classes, painted) {
   const from = resize(canvas, steps, classes) ? 0 : painted;
   const ink = colour("blue");
@@ -71,11 +71,11 @@ export function cellAt(canvas, event, columns, rows) {
   return Math.min(Math.max(y, 0), rows - 1) * columns + Math.min(Math.max(x, 0), columns - 1);
 }
 
-const MOST_LINES = 12; // channels that can be told apart as lines
+const MOST_LINES = 12; // limit on channels drawn as lines
 
 const row = (input) => (typeof input === "number" ? [input] : input);
 
-/** Return the least and the largest code of a sequence, 0 and 1 among them. */
+/** Return the least and the largest code of a sequence, at most 0 and at least 1. */
 export function ends(inputs) {
   return inputs.reduce(([low, high], input) => {
     const codes = row(input);
@@ -83,7 +83,7 @@ export function ends(inputs) {
   }, [0, 1]);
 }
 
-/** Return the picture of a sequence of codes between two ends, as large as the canvas that is to show it. */
+/** Return a picture of a sequence whose codes lie between two ends, in the size of a canvas. */
 export function sequencePicture(canvas, inputs, range) {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, side * devicePixelRatio));
   const picture = Object.assign(document.createElement("canvas"), { width, height });
@@ -93,7 +93,7 @@ export function sequencePicture(canvas, inputs, range) {
   return picture;
 }
 
-/** Draw a line a channel. */
+/** Draw one line per channel. */
 function drawLines(picture, rows, [low, high]) {
   const { width, height } = picture;
   const context = picture.getContext("2d");
@@ -111,7 +111,7 @@ function drawLines(picture, rows, [low, high]) {
   }
 }
 
-/** Draw a row a channel, the first one below, the darker the higher its code: of filterbanks, a spectrogram. */
+/** Draw one row per channel, the first at the bottom, higher codes darker: for filterbanks, a spectrogram. */
 function drawRows(picture, rows, [low, high]) {
   const small = document.createElement("canvas");
   const channels = rows[0].length;
@@ -125,7 +125,7 @@ function drawRows(picture, rows, [low, high]) {
   context.drawImage(small, 0, 0, picture.width, picture.height);
 }
 
-/** Draw the picture of a sequence, and where the network reads: `at` is the share that it has read. */
+/** Draw the picture of a sequence and the position of the network: `at` is the share that it has read. */
 export function drawSequence(canvas, picture, at) {
   const { width, height } = picture;
   const context = canvas.getContext("2d");

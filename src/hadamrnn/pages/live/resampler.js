@@ -1,7 +1,7 @@
-/* Sound at one rate becomes int16 samples at another: a windowed sinc, its phases computed once. */
+/* Resample sound to int16 samples at another rate, by a windowed sinc whose phases are computed once. */
 
 const CROSSINGS = 32; // zero crossings of the sinc on either side
-const PASSED = 0.98; // of the band that both rates have
+const PASSED = 0.98; // share of the band that both rates have
 
 /** Return taps that read the signal `phase` samples after tap `reach - 1`; their sum is 1. */
 function taps(phase, reach, cutoff) {
@@ -28,7 +28,7 @@ export class Resampler {
     this.phases = Array.from({ length: to / common }, (_, i) => taps((i * common) / to, this.reach, cutoff));
     this.advance = from / common; // in phases, from one sample to the next
     this.phase = 0;
-    this.kept = new Float32Array(this.reach - 1); // the first sample is at the first that comes
+    this.kept = new Float32Array(this.reach - 1); // aligns the first output sample with the first input
   }
 
   /** Take a block of values from -1 to 1; return the int16 samples that it completes. */

@@ -1,4 +1,4 @@
-/* The sequences that a page holds: deflated, and unpacked before its networks start. */
+/* The stored sequences of a page: deflated, and unpacked before its networks start. */
 import { networkOf } from "./reservoir.js";
 
 /** Return the int32 codes of base64 text: deflated, all lowest bytes first, then the next ones. */

@@ -1,4 +1,4 @@
-/* A network at work: it reads a sequence step by step, and every part of the widget shows what it does. */
+/* A network at work: it reads a sequence step by step, and the parts of the widget show inputs, state and answer. */
 import { Count, answers, changed, shares } from "./lab.js";
 import { Listening } from "./listening.js";
 import { Pad } from "./pad.js";
@@ -11,7 +11,7 @@ const { format: number } = new Intl.NumberFormat("en");
 const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
 
 export class Widget {
-  /** `stored` are the sequences that it plays and counts, each {inputs, labels}. */
+  /** `stored` are the sequences to play and to evaluate, each {inputs, labels}. */
   constructor(root, data, stored) {
     Object.assign(this, { root, data, stored, peers: [], flips: [], layer: 0, shown: 0 });
     this.part = Object.fromEntries(
@@ -37,7 +37,7 @@ export class Widget {
     this.count();
   }
 
-  /** Connect every control with what it does. */
+  /** Connect every control with its action. */
   connect() {
     const { part } = this;
     const on = (name, event, act) => part[name]?.addEventListener(event, act);
@@ -69,13 +69,13 @@ export class Widget {
     return this.step >= this.sequence.length;
   }
 
-  /** The first stored sequence that is answered correctly: mistakes have a button of their own. */
+  /** The first stored sequence with a correct answer; mistakes have a separate button. */
   get firstRight() {
-    const right = ({ inputs, labels }) => answers(this.network, inputs).every((said, t) => said === labels[t]);
+    const right = ({ inputs, labels }) => answers(this.network, inputs).every((predicted, t) => predicted === labels[t]);
     return Math.max(0, this.stored.findIndex(right));
   }
 
-  /** The next stored sequence that is answered wrongly; undefined if none is. */
+  /** The next stored sequence with a wrong answer; undefined if there is none. */
   get nextMistake() {
     const { wrong } = this.counting;
     return wrong.find((index) => index > this.shown) ?? wrong[0];
@@ -85,7 +85,7 @@ export class Widget {
     return this.flips.length > 0 || this.bits !== this.data.model.weightBits;
   }
 
-  /** Do it to this widget and to those that read with it. */
+  /** Apply an action to this widget and to those that read the same drawing. */
   together(act) {
     [this, ...this.peers].forEach(act);
   }
@@ -95,7 +95,7 @@ export class Widget {
     this.together((widget) => (again ? widget.restart() : widget.pause(stop)));
   }
 
-  /** Read one of the stored sequences, counted from 0 and around. */
+  /** Read one of the stored sequences; indices wrap around. */
   goTo(index) {
     this.together((widget) => widget.readStored((index + this.stored.length) % this.stored.length));
   }
@@ -113,7 +113,7 @@ export class Widget {
     this.read(inputs, labels);
   }
 
-  /** Return the pixel that step t reads. */
+  /** Return the pixel read at step t. */
   pixel(t) {
     return this.data.pad.order ? this.data.pad.order[t] : t;
   }
@@ -141,7 +141,7 @@ export class Widget {
     });
   }
 
-  /** Read a step as it comes; a window that is full is answered, and the next one begins. */
+  /** Read a live step; when a window is full, show its answer and begin the next one. */
   readMoment(values) {
     const { steps } = this.data.stored;
     if (this.step === steps) this.begin([], null);
@@ -152,7 +152,7 @@ export class Widget {
     if (this.step === steps) this.finish();
   }
 
-  /** Read a sequence from its start, `pace` steps a second; labels are its classes, null where they are unknown. */
+  /** Read a sequence from its start, `pace` steps per second; labels are its classes, null if unknown. */
   read(inputs, labels, pace = Math.max(16, inputs.length / 4)) {
     this.sensor?.stop();
     this.listening?.stop();
@@ -166,11 +166,11 @@ export class Widget {
   begin(inputs, labels) {
     const state = this.network.init();
     const logits = this.network.read(state);
-    Object.assign(this, { sequence: inputs, labels, state, logits, step: 0, largest: 1, said: [], history: [] });
+    Object.assign(this, { sequence: inputs, labels, state, logits, step: 0, largest: 1, predicted: [], history: [] });
     this.forget();
   }
 
-  /** Draw again what is drawn once for each sequence. */
+  /** Redraw the parts that are drawn once per sequence. */
   forget() {
     Object.assign(this, { picture: null, painted: 0 });
   }
@@ -181,7 +181,7 @@ export class Widget {
   }
 
   restart() {
-    if (this.listening && !this.sequence.length) this.readStored(this.shown); // what was heard is not kept
+    if (this.listening && !this.sequence.length) this.readStored(this.shown); // sound from the microphone is not stored
     else this.read(this.sequence, this.labels, this.pace);
   }
 
@@ -202,7 +202,7 @@ export class Widget {
     if (this.done) this.finish();
   }
 
-  /** Read as many steps as the speed asks for, then show them. */
+  /** Read as many steps as the speed requires, then show them. */
   frame(now) {
     this.started ??= { now, step: this.step };
     const speed = this.part.speed.value;
@@ -220,26 +220,26 @@ export class Widget {
     this.step += 1;
     this.logits = this.network.read(this.state);
     this.history.push(shares(this.logits, this.network.logitScale));
-    if (this.network.everyOutput || this.done) this.said.push(this.network.classify(this.logits));
+    if (this.network.everyOutput || this.done) this.predicted.push(this.network.classify(this.logits));
   }
 
   finish() {
     this.pause(true);
-    const told = this.tell(this.said);
+    const answer = this.describe(this.predicted);
     const truth = this.labels && !this.network.everyOutput ? ` It is: ${this.names[this.labels[0]]}.` : "";
-    const before = this.isChanged ? ` As trained: ${this.tell(answers(this.trained, this.sequence))}.` : "";
-    const sure = this.network.everyOutput ? "" : `, ${Math.round(100 * this.history.at(-1)[this.said.at(-1)])} % sure`;
-    this.part.answer.textContent = `The network says: ${told}${sure}.${truth}${before}`;
+    const before = this.isChanged ? ` As trained: ${this.describe(answers(this.trained, this.sequence))}.` : "";
+    const sure = this.network.everyOutput ? "" : `, ${Math.round(100 * this.history.at(-1)[this.predicted.at(-1)])} % sure`;
+    this.part.answer.textContent = `The network says: ${answer}${sure}.${truth}${before}`;
   }
 
-  /** Return answers in words: the word they spell, how many are right, or the class. */
-  tell(said) {
-    if (this.word) return this.word.spelt(said);
-    if (!this.network.everyOutput) return this.names[said.at(-1)];
-    return `${said.filter((each, t) => each === this.labels[t]).length} of ${said.length} steps right`;
+  /** Return answers as text: the word that they spell, the number of correct ones, or the class. */
+  describe(predicted) {
+    if (this.word) return this.word.spelled(predicted);
+    if (!this.network.everyOutput) return this.names[predicted.at(-1)];
+    return `${predicted.filter((each, t) => each === this.labels[t]).length} of ${predicted.length} steps right`;
   }
 
-  /** Count the stored sequences again, with the network as it is now. */
+  /** Evaluate the stored sequences again with the present network. */
   count() {
     this.counting?.stop();
     this.counting = new Count(this.network, this.stored, this.names.length, (count) => this.showCount(count));
@@ -295,7 +295,7 @@ export class Widget {
       this.picture ??= sequencePicture(this.part.sequence, this.sequence, ends(this.sequence));
       drawSequence(this.part.sequence, this.picture, this.step / this.sequence.length);
     }
-    this.word?.show(this.step, this.said);
+    this.word?.show(this.step, this.predicted);
     const decided = this.step > 0 && !this.done && !this.network.everyOutput;
     const soFar = decided ? `, so far: ${this.names[this.network.classify(this.logits)]}` : "";
     this.part.progress.textContent = `step ${number(this.step)} of ${number(this.sequence.length)}${soFar}`;
@@ -309,9 +309,9 @@ export class Widget {
 
   showBars() {
     const most = this.logits.reduce((largest, logit) => Math.max(largest, Math.abs(logit)), 1);
-    const best = this.network.classify(this.logits) - Number(this.logits.length === 1); // a lone logit is class 1's
+    const best = this.network.classify(this.logits) - Number(this.logits.length === 1); // a single logit belongs to class 1
     this.bars.forEach(({ line, bar, value }, k) => {
-      bar.style.transform = `scaleX(${this.logits[k] / most})`; // a negative one turns to the left
+      bar.style.transform = `scaleX(${this.logits[k] / most})`; // negative logits extend to the left
       line.classList.toggle("best", k === best && this.history.length > 0);
       value.textContent = number(this.logits[k]);
     });
@@ -335,10 +335,10 @@ export class Widget {
     if (this.part.mistake) this.part.mistake.disabled = !count.wrong.length;
     if (count.done) this.part.pace.textContent = `${((1e6 * count.seconds) / count.steps).toFixed(1)} µs a step`;
     this.part.confusion?.querySelectorAll("td").forEach((cell, i) => {
-      const [label, said] = [Math.floor(i / this.names.length), i % this.names.length];
-      const times = count.counts[said][label];
+      const [label, predicted] = [Math.floor(i / this.names.length), i % this.names.length];
+      const times = count.counts[predicted][label];
       cell.textContent = times ? number(times) : "";
-      cell.className = times ? (said === label ? "right" : "wrong") : "";
+      cell.className = times ? (predicted === label ? "right" : "wrong") : "";
     });
   }
 }
