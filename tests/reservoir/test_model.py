@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,23 @@ def test_logits_are_those_of_the_equations_number_by_number(seed: int) -> None:
     high = 1 << model.input_bits - 1
     for row, series, length in zip(logits, x.clip(-high, high - 1), lengths, strict=True):
         assert row.tolist() == plain_logits(model, series, int(length))
+
+
+def test_many_series_take_little_memory_beyond_their_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    model = draw_reservoir(rng, groups=(Group(blocks=16),), input_size=2, seq_length=20)
+    x = rng.integers(-(1 << 15), 1 << 15, (20_000, 20, 2))
+
+    tracemalloc.start()
+    result = model.run(x)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 10 * x.nbytes
+    monkeypatch.setattr("hadamrnn.reservoir.model.PART_COUNTS", 1000)
+    again = model.run(x[:100])
+    np.testing.assert_array_equal(again.logits, result.logits[:100])
+    assert again.saturations == sum(model.run(row[None]).saturations for row in x[:100])
 
 
 def test_no_input_takes_a_logit_beyond_its_bound_and_a_wider_one_is_refused() -> None:

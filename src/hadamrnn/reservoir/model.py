@@ -30,6 +30,8 @@ from hadamrnn.settings import check_int
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint.file import FileSize
 
+PART_COUNTS = 1 << 20  # counts of features that `run` holds at once
+
 
 @dataclass(frozen=True, eq=False)
 class IntegerReservoir(IntegerBase):
@@ -87,8 +89,14 @@ class IntegerReservoir(IntegerBase):
     ) -> BatchResult:
         """Return the logits for input codes `(batch, time, input_size)`, each row up to its length."""
         x, ends = checked_codes(self.network, codes, lengths)
-        counts, clipped = run_counts(self.units, self.features, x, ends, threads or os.cpu_count())
-        return BatchResult(self.logits(counts, ends), clipped)
+        logits = np.empty((len(x), self.network.output_size), np.int32)
+        clipped, rows = 0, max(1, PART_COUNTS // max(1, len(self.features)))
+        for part in (slice(start, start + rows) for start in range(0, len(x), rows)):
+            counts, more = run_counts(
+                self.units, self.features, x[part], ends[part], threads or os.cpu_count()
+            )
+            logits[part], clipped = self.logits(counts, ends[part]), clipped + more
+        return BatchResult(logits, clipped)
 
     def logits(self, counts: NDArray[np.uint16], lengths: NDArray[np.int64]) -> Int32:
         """Return the logits for counts `(n, features)` after this many samples."""
