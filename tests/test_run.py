@@ -205,6 +205,30 @@ def test_a_file_of_another_run_is_refused(
     assert name in refused(command(*line.replace("RUN", str(waves)).split()))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"class_names": ["fast", "slow"]', '"class_names": ["slow", "fast"]'),
+        ('"scale": [', '"scale": [2'),  # a digit more
+        ('"leak": [', '"leak": [1, '),
+        ('"seq_length": 20', '"seq_length": 21'),
+    ],
+)
+@pytest.mark.parametrize(
+    "line", ["eval RUN", "predict RUN FILE", "quantize RUN", "train --resume RUN --quiet"]
+)
+def test_an_edited_record_is_refused(
+    line: str, before: str, after: str, command: Command, waves: Path, tmp_path: Path
+) -> None:
+    record = waves / "run.json"
+    text = record.read_text()
+    assert before in text
+    record.write_text(text.replace(before, after, 1))
+
+    words = line.replace("RUN", str(waves)).replace("FILE", str(tmp_path / "waves.npz")).split()
+    assert str(waves) in refused(command(*words))
+
+
 @pytest.mark.parametrize("target", ["page", "onnx", "c"])
 def test_both_models_of_another_run_are_not_exported_as_this_run(
     target: str, command: Command, waves: Path, tmp_path: Path

@@ -227,7 +227,7 @@ def test_a_run_of_another_version_is_refused_and_left_as_it_was(tmp_path: Path) 
     (run / "run.json").write_text(json.dumps({**metadata, "version": 99}))
     before = {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
 
-    with pytest.raises(InputError, match=r"version 2, got format 'hadamrnn run', version 99"):
+    with pytest.raises(InputError, match=r"version 3, got format 'hadamrnn run', version 99"):
         resume(run)
     assert before == {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
 
@@ -241,7 +241,7 @@ def test_a_run_of_another_version_is_refused_and_left_as_it_was(tmp_path: Path) 
         ("config.yaml", "epochs: 3\n", "task must be str, got None"),
         ("resume.safetensors", "no tensors", "no safetensors file"),
         ("metrics.jsonl", "", "shorter than"),
-        ("run.json", '{"format": "hadamrnn run", "version": 2}', "has no seed"),
+        ("run.json", '{"format": "hadamrnn run", "version": 3}', "has no seed"),
         ("config.yaml", "task: 2020-13-45\n", "not a readable YAML file"),
     ],
 )

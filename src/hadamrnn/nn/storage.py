@@ -74,7 +74,10 @@ def check_run(path: str | Path, run: str) -> None:
 def check_owner(metadata: Mapping[str, str], run: str, path: str | Path) -> None:
     """Refuse the metadata of a file that another run wrote."""
     if metadata.get("run") != run:
-        raise InputError(f"{path} must be of this run, but another run wrote it. Restore it from a copy.")
+        raise InputError(
+            f"{path} must be of this run, but another run wrote it, or run.json was changed. Restore either "
+            "from a copy."
+        )
 
 
 def parse_tensors(content: bytes, source: str | Path) -> dict[str, Tensor]:

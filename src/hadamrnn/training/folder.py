@@ -49,7 +49,7 @@ from hadamrnn.training.evaluate import MetricsRow
 from hadamrnn.training.trainer import Trainer
 
 FORMAT = "hadamrnn run"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MAX_RECORD_BYTES = 1 << 30  # the record lists the sample numbers of every part
 PACKAGES = ("torch", "numpy", "safetensors")
 
@@ -113,9 +113,9 @@ class Record:
 
     @property
     def identity(self) -> str:
-        """The identity of this run in its model and checkpoint, equal for equal settings and data."""
-        data = self.facts.preparation.fingerprint
-        return hashlib.sha256(f"{self.config_sha256} {data}".encode()).hexdigest()
+        """The identity of this run in its model and checkpoint, equal for equal settings, data and facts."""
+        content = json.dumps([self.config_sha256, self.network, asdict(self.facts)])
+        return hashlib.sha256(content.encode()).hexdigest()
 
 
 class RunFolder:
