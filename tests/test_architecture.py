@@ -40,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "export.onnx": {"nn", "fixedpoint", "hadamard", "reservoir"},
     "deployment": {*TRAINING, "fixedpoint", "reservoir", "quantization", "export"},
     "run": {*TRAINING, "fixedpoint", "quantization", "export", "deployment"},
-    "streams": {*TRAINING, "fixedpoint", "run"},
+    "streams": {*TRAINING, "fixedpoint", "quantization", "run"},
     "models": {"fixedpoint"},
     "pages": set(),
     "estimators": ALL_BELOW,

@@ -18,6 +18,7 @@ from hadamrnn.fixedpoint.alarms import NEVER, Decision, decision_of
 from hadamrnn.fixedpoint.encoding import encode_raw
 from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.quantization.results import Saturation
 from hadamrnn.run import Run
 from hadamrnn.streams import (
     Report,
@@ -26,6 +27,7 @@ from hadamrnn.streams import (
     choose,
     choose_background,
     compare,
+    joint_saturation,
     raise_events,
     read_streams,
     rows_per_second,
@@ -99,9 +101,33 @@ def test_tune_keeps_its_rate_and_eval_streams_other_recordings(place: Path, comm
     assert found["detected"] + found["missed"] == 24 and found["detected"] > 12
     assert {event["class"] for event in found["events"]} == {"tone"}
     assert page.read_text().count("<svg") == 3
-    plain = command("eval", run, place / "held", "--stream", "--rate", 10).out
+    plain = command("eval", run, place / "held", "--stream").out
     assert f"detected      {found['detected']} of 24 incidents" in plain
-    assert decision_of(Run.open(run).integer) is not None
+    decision = decision_of(Run.open(run).integer)
+    assert decision is not None and decision.rate == 10
+    another = command("eval", run, place / "held", "--stream", "--rate", 20)
+    assert another.status == 2 and "10 rows per second of the tuning, got 20" in another.err
+
+
+def test_tune_says_what_its_recordings_clip_and_whether_they_are_those_of_the_training(
+    place: Path, command: Command, tmp_path: Path
+) -> None:
+    run = shutil.copytree(place / "run", tmp_path / "run")
+    table = (place / "tune" / "1_0.csv").read_text().splitlines()
+    larger = [f"{1000 * float(row.split(',')[0])},{row.split(',')[1]}" for row in table[1:]]
+    (tmp_path / "larger.csv").write_text("\n".join([table[0], *larger]))
+    how = ("--false-alarms-per-hour", 3600, "--rate", 10)
+
+    clipped = json.loads(command("tune", run, tmp_path / "larger.csv", *how, "--json").out)
+    streamed = json.loads(command("eval", run, tmp_path / "larger.csv", "--stream", "--json").out)
+    assert streamed["input_saturations"] == clipped["input_saturations"] > len(larger) / 2
+    whole = json.loads(command("tune", run, place / "tune", *how, "--json").out)
+    assert whole["input_saturations"] < len(larger) / 10
+    notes = [
+        "the run's own data" in command("tune", run, recordings, *how).out
+        for recordings in (place / "tune", place / "train", place / "train" / "0_1.csv")
+    ]
+    assert notes == [False, True, True]
 
 
 def events_in_c(folder: Path, model: IntegerModel, raw: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -176,8 +202,14 @@ def test_windows_together_have_the_logits_of_a_sliding_window(window: int, hop: 
     pushed = [(step, sliding.push(codes)) for step, codes in enumerate(encode_raw(model, raw)[0])]
     expected = [(step, logits.tolist()) for step, logits in pushed if logits is not None]
 
-    steps, logits = window_logits(model, raw, window, hop)
+    steps, logits, saturation = window_logits(model, raw, window, hop)
     assert list(zip(steps.tolist(), logits.tolist(), strict=True)) == expected
+    codes, inputs = encode_raw(model, raw)
+    states = [Engine(model).run(codes[None, end + 1 - window : end + 1]).saturations for end in steps]
+    assert saturation == Saturation(states=sum(states), inputs=inputs)
+    assert joint_saturation([stream_of("..", [(0, 1)]), stream_of("..", [(0, 1)])]) == Saturation(
+        states=2, inputs=4
+    )
 
 
 def stream_of(labels: str, events: list[tuple[int, int]]) -> Stream:
@@ -185,7 +217,18 @@ def stream_of(labels: str, events: list[tuple[int, int]]) -> Stream:
     ends, classes = (np.array(each, np.int64) for each in zip(*events, strict=True))
     nothing = np.zeros((len(labels), 1), np.int64)
     names = np.array([{".": "quiet", "a": "a", "b": "b"}[label] for label in labels], object)
-    return Stream("made", 0, nothing, names, nothing, 1, ends, classes, np.full(len(ends), 10))
+    return Stream(
+        "made",
+        0,
+        nothing,
+        names,
+        nothing,
+        1,
+        ends,
+        classes,
+        np.full(len(ends), 10),
+        Saturation(states=1, inputs=2),
+    )
 
 
 def test_events_are_matched_with_incidents_of_their_class() -> None:

@@ -29,6 +29,7 @@ from hadamrnn.fixedpoint.alarms import NEVER, Decider, Decision, margin
 from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.quantization.results import Saturation
 from hadamrnn.run import Run
 
 BACKGROUND = ("background", "idle", "none", "normal", "nothing", "ok", "other", "rest", "silence", "unknown")
@@ -47,6 +48,7 @@ class Stream:
         values: the signal, `(rows, channels)`, and `labels` the class of each row.
         raw: input of the device, `(steps, channels)` raw codes of `rows_per_step` rows of the signal each.
         ends: last row of each window, with the `classes` and `margins` of its logits.
+        saturation: clipped inputs, and clipped states of all windows.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Stream:
     ends: NDArray[np.int64]
     classes: NDArray[np.int64]
     margins: NDArray[np.int64]
+    saturation: Saturation
 
     @property
     def title(self) -> str:
@@ -151,7 +154,7 @@ def _stream(run: Run, name: str, pieces: Sequence[Segment], front_end: Any, wind
     rows_per_step, first = (1, 0) if front_end is None else (front_end.hop, front_end.frame - 1)
     inputs = values if front_end is None else segment_codes(front_end, values)
     raw = device_codes(run, inputs)
-    steps, logits = window_logits(run.integer, raw, window, hop)
+    steps, logits, saturation = window_logits(run.integer, raw, window, hop)
     pairs = [margin(each) for each in logits]
     return Stream(
         name=name,
@@ -163,18 +166,20 @@ def _stream(run: Run, name: str, pieces: Sequence[Segment], front_end: Any, wind
         ends=steps * rows_per_step + first,
         classes=np.array([label for label, _ in pairs], np.int64),
         margins=np.array([lead for _, lead in pairs], np.int64),
+        saturation=saturation,
     )
 
 
-def rows_per_second(run: Run, given: float | None) -> float:
-    """Return the sample rate of recordings: that of the training if it is known, else the given one."""
+def rows_per_second(run: Run, given: float | None, tuned: float | None = None) -> float:
+    """Return the sample rate of recordings: of training or tuning if one is known, else the given one."""
     trained = run.config.task_options.get("rate")
-    if given is not None and trained is not None and given != trained:
+    known, when = (trained, "training") if trained is not None else (tuned, "tuning")
+    if given is not None and known is not None and given != known:
         raise InputError(
-            f"--rate must be the {trained:g} rows per second of the training, got {given:g}. Resample the "
+            f"--rate must be the {known:g} rows per second of the {when}, got {given:g}. Resample the "
             "recordings, or leave it out."
         )
-    rate = trained or given
+    rate = known or given
     if rate is None:
         raise InputError("False alarms per hour need the rows per second of the recordings: give --rate.")
     return float(rate)
@@ -189,15 +194,33 @@ def device_codes(run: Run, values: NDArray[Any]) -> NDArray[np.int64]:
 
 def window_logits(
     model: IntegerModel, raw: NDArray[np.int64], window: int, hop: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the last step of every window and its logits, those of `SlidingWindow`, many at once."""
-    codes, _ = encode_raw(model, raw)
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Saturation]:
+    """Return the last step of every window and its logits, those of `SlidingWindow`, and what was clipped."""
+    codes, inputs = encode_raw(model, raw)
     if len(codes) < window:
-        return np.empty(0, np.int64), np.empty((0, model.output_size), np.int32)
+        return (
+            np.empty(0, np.int64),
+            np.empty((0, model.output_size), np.int32),
+            Saturation(states=0, inputs=inputs),
+        )
     windows, engine = cut_windows(codes, window, hop), Engine(model)
     parts = range(0, len(windows), WINDOWS_AT_ONCE)
-    logits = [engine.run(windows[first : first + WINDOWS_AT_ONCE]).logits for first in parts]
-    return window - 1 + hop * np.arange(len(windows)), np.concatenate(logits)
+    results = [engine.run(windows[first : first + WINDOWS_AT_ONCE]) for first in parts]
+    ends = window - 1 + hop * np.arange(len(windows))
+    saturation = Saturation(states=sum(each.saturations for each in results), inputs=inputs)
+    return ends, np.concatenate([result.logits for result in results]), saturation
+
+
+def joint_saturation(streams: Sequence[Stream]) -> Saturation:
+    """Return the clipped states and inputs of all streams."""
+    each = [stream.saturation for stream in streams]
+    return Saturation(states=sum(one.states for one in each), inputs=sum(one.inputs for one in each))
+
+
+def is_own_data(run: Run, path: Path) -> bool:
+    """Return whether recordings are among those that the run was trained with."""
+    own = Path(run.config.task_options["path"]).resolve()
+    return own in (path.resolve(), *path.resolve().parents)
 
 
 def raise_events(stream: Stream, decision: Decision) -> list[Event]:

@@ -52,9 +52,7 @@ class EvalOptions(DataOptions, JsonOption):
     stream: bool = option(
         False, "run the recordings in FILE as a device would, with the decision of `hadamrnn tune`"
     )
-    rate: Rate | None = option(
-        None, "--stream: rows per second (default: the --rate or the WAV files of the training)"
-    )
+    rate: Rate | None = option(None, "--stream: rows per second (default: that of training or tuning)")
     background: tuple[str, ...] = option((), "--stream: classes that raise no alarm (default: as tuned)")
     page: Path | None = option(
         None,
@@ -72,7 +70,7 @@ class EvalOptions(DataOptions, JsonOption):
         "hadamrnn eval runs/pmnist --split test",
         "hadamrnn eval runs/mine new.npz --integer",
         "hadamrnn eval runs/log new.csv --page errors.html",
-        "hadamrnn eval runs/log new.csv --stream --rate 50 --page alarms.html",
+        "hadamrnn eval runs/log new.csv --stream --page alarms.html",
     ),
 )
 def run(args: EvalOptions) -> None:
@@ -133,7 +131,7 @@ def _stream(args: EvalOptions, opened: Run) -> None:
             f"{opened.path} has no decision yet. Choose one with: hadamrnn tune {opened.path} RECORDINGS "
             "--false-alarms-per-hour X"
         )
-    rate = streams.rows_per_second(opened, args.rate)
+    rate = streams.rows_per_second(opened, args.rate, decision.rate)
     found, window, _ = streams.read_streams(opened, args.file)
     silent = [name for name, least in zip(names, decision.thresholds, strict=True) if least == NEVER]
     background = streams.choose_background(found, names, args.background or silent)
@@ -145,8 +143,9 @@ def _stream(args: EvalOptions, opened: Run) -> None:
         for stream, each in zip(found, raised, strict=True)
         for row, label in each
     ]
-    figures = {"background": background, **report.figures(), "events": events}
-    lines = [f"background    {', '.join(background)}", *report.lines()]
+    saturation = streams.joint_saturation(found)
+    figures = {"background": background, **report.figures(), **saturation.figures(), "events": events}
+    lines = [f"background    {', '.join(background)}", *report.lines(), f"clipped       {saturation}"]
     if args.page is not None:
         from hadamrnn.files import write_atomically
         from hadamrnn.pages.document import to_html

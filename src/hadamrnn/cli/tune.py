@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +50,23 @@ def run(args: TuneOptions) -> None:
     most = args.false_alarms_per_hour
     tried = streams.try_decisions(found, names, background, rate, window, hop)
     decision, report = streams.choose(tried, most)
+    decision, saturation = replace(decision, rate=rate), streams.joint_saturation(found)
     with held(opened.path):
         save(with_decision(integer, decision), opened.path / INTEGER_FILE)
-    figures: dict[str, Any] = {**asdict(decision), "background": background, **report.figures()}
+    figures: dict[str, Any] = {
+        **asdict(decision),
+        "background": background,
+        **report.figures(),
+    } | saturation.figures()
     lines = [
         f"background    {', '.join(background)}",
         f"decision      {decision.needed} of {decision.votes} windows, then none for {decision.refractory}",
         *report.lines(),
+        f"clipped       {saturation}",
         f"written       {opened.path / INTEGER_FILE}",
     ]
     if most * report.hours < 1:
         lines.append(f"note: {report.hours:.2g} hours are too short to see {most:g} false alarms per hour")
+    if streams.is_own_data(opened, args.recordings):
+        lines.append("note: these recordings are of the run's own data; expect more false alarms on others")
     args.show(figures, *lines)

@@ -41,7 +41,7 @@ from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import ArrayFields, freeze_array
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.settings import check_int, from_json
+from hadamrnn.settings import Positive, check_int, from_json
 
 NEVER = (1 << 31) - 1
 MOST_VOTES, MOST_WINDOWS = 32, 0xFFFF
@@ -57,6 +57,7 @@ class Decision:
         needed, votes: k and n of "k of n votes".
         refractory: number of windows after an event that raise none.
         window, hop: length and hop of the windows in tuning, in steps.
+        rate: rows per second of the recordings in tuning; None if no rate is known.
     """
 
     thresholds: tuple[int, ...]
@@ -65,6 +66,7 @@ class Decision:
     refractory: int
     window: int
     hop: int
+    rate: Positive | None = None
 
     def __post_init__(self) -> None:
         for threshold in self.thresholds:
