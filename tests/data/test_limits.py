@@ -40,15 +40,6 @@ def number_classes(folder: Path, count: int) -> None:
     load_task("recordings", path=folder / "a.csv", window=2, group="time")
 
 
-def number_samples(folder: Path, count: int) -> None:
-    np.savez(
-        folder / "a.npz",
-        x=np.random.default_rng(0).normal(size=(9 * count, 20, 2)),
-        y=np.arange(9 * count) % count,
-    )
-    load_npz(path=folder / "a.npz")
-
-
 def lie_across(folder: Path, channels: int) -> None:
     time_first({"x": np.zeros((3, 5, channels))}, None, "a.npz")
 
@@ -65,7 +56,6 @@ def lie_flat(folder: Path, rows: int) -> None:
         (load_sound, MAX_RATE, MAX_RATE + 1),
         (name_a_class, 200, 201),
         (number_classes, 30, 31),
-        (number_samples, 30, 31),
         (lie_across, 5, 6),
         (lie_flat, 150, 151),
     ],

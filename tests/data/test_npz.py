@@ -250,3 +250,14 @@ def test_two_arrays_of_groups_are_refused() -> None:
 
     with pytest.raises(InputError, match="Only one of"):
         check_groups(arrays, "mine.npz")
+
+
+@pytest.mark.parametrize(("count", "notes"), [(30, 0), (31, 1)])
+def test_many_integers_are_classes_with_a_note_on_values(tmp_path: Path, count: int, notes: int) -> None:
+    x = np.random.default_rng(0).normal(size=(9 * count, 20, 2))
+    np.savez(tmp_path / "a.npz", x=x, y=np.arange(9 * count) % count)
+
+    splits = load_task("npz", path=tmp_path / "a.npz")
+
+    assert len(splits.class_names) == count
+    assert sum(f"{count} classes" in line and "astype(float)" in line for line in splits.assumptions) == notes

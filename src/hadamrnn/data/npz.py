@@ -11,8 +11,7 @@
 Any other array is refused. So is an `x` whose axes are ambiguous, unless `layout` names them.
 
 The type of `y` decides, not its values: 0.0 and 1.0 are a regression. Integer labels must be
-0 ... k - 1, each present, k at most 30; strings are numbered in sorted order and kept as class names
-("3.0" is "3").
+0 ... k - 1, each present; strings are numbered in sorted order and kept as class names ("3.0" is "3").
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def load_npz(
         groups = merge_copies(arrays[grouped], copies) if grouped else copies
         parts = divide_arrays(strata, groups, origin, held_out, seed, bool(grouped))
         check_training(parts, strata, names)
-        remarks = [] if grouped else _overlap(x, parts)
+        remarks = [*_numbered(arrays["y"], names), *([] if grouped else _overlap(x, parts))]
     splits = standardised(
         "npz",
         [Split(x[rows], y[rows], None if lengths is None else lengths[rows]) for rows in parts],
@@ -104,6 +103,13 @@ def load_npz(
     if not names:
         splits = with_standard_targets(splits, preparation)
     return replace(splits, assumptions=(*array_table(splits, arrays.get(grouped)), *remarks))
+
+
+def _numbered(y: NDArray[np.generic], names: Sequence[str]) -> list[str]:
+    """Return a note if so many integers are classes that they may be meant as values."""
+    if y.dtype.kind not in "iu" or len(names) <= MOST_NUMBERED:
+        return []
+    return [f"note: y holds integers, so {len(names)} classes. To predict values, save y.astype(float)"]
 
 
 def _overlap(x: Tensor, parts: Sequence[Tensor]) -> list[str]:
@@ -319,18 +325,13 @@ def check_targets(
 
 
 def _check_labels(labels: NDArray[np.int64], path: str | Path) -> int:
-    """Return k if the labels are 0 ... k - 1, each present, and few enough to be classes."""
+    """Return k if the labels are 0 ... k - 1, each present."""
     found = np.unique(labels)
     missing = np.flatnonzero(found != np.arange(len(found)))
     if len(missing):
         raise InputError(
             f"Integer labels must be 0 ... k - 1, each present, got {found[missing[0]]} for "
             f"{missing[0]} in {path}. numpy.unique(y, return_inverse=True)[1] renumbers them."
-        )
-    if len(found) > MOST_NUMBERED:
-        raise InputError(
-            f"Integer labels are classes, got {len(found)} different ones in {path}. To predict values, save "
-            "y.astype(float); if they are classes, save y.astype(str)."
         )
     return len(found)
 
