@@ -70,6 +70,16 @@ def test_rows_have_weighted_mean_zero_and_spread_one_and_constants_do_not_vary()
     np.testing.assert_allclose(cosines, np.sqrt(weights.sum()), rtol=1e-4)
 
 
+@pytest.mark.parametrize("share", [1 / 3, 0.7, 0.999, 1.0])
+def test_a_constant_does_not_vary_however_many_rows_its_mean_is_rounded_over(share: float) -> None:
+    series = 399
+    shares = np.full((series, 5), share, np.float32)
+
+    rows = rows_of(shares, np.zeros((series, 1)), np.ones(series))
+
+    assert not rows.varying.any() and (rows.z == 0).all()
+
+
 def test_the_use_of_a_feature_is_its_squared_ridge_coefficient() -> None:
     rng = np.random.default_rng(1)
     weights, values = rng.uniform(0.5, 2.0, 20), rng.normal(size=(20, 2)) + 5

@@ -51,16 +51,17 @@ class PoolRows:
     @classmethod
     def of(cls, shares: Shares, target: Target) -> PoolRows:
         """Standardise shares `(n, features)` in place: they may take most of a fit's memory."""
-        z, root = torch.from_numpy(shares), target.weights.sqrt().float()[:, None]
-        weights = (target.weights / target.weight).float()
+        z, root = torch.from_numpy(shares), target.weights.sqrt()[:, None]
         varying = np.zeros(z.shape[1], np.bool_)
         for own, part in zip(
             z.split(COLUMNS, 1), np.split(varying, range(COLUMNS, len(varying), COLUMNS)), strict=True
         ):
-            own -= weights @ own
-            spread = (weights @ own.square()).sqrt()
+            # In float64: about a rounded mean a constant feature would vary, and spoil the errors.
+            centred = own.double()
+            centred -= target.mean(centred)
+            spread = target.mean(centred.square()).sqrt()
             part[:] = (spread > LEAST_SPREAD).numpy()
-            own *= root / torch.where(spread > LEAST_SPREAD, spread, torch.inf)
+            own[:] = centred * (root / torch.where(spread > LEAST_SPREAD, spread, torch.inf))
         return cls(z, varying, target)
 
     def add_gram(self, gram: Tensor, features: Mask, sign: int = 1) -> None:
