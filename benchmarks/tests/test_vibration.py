@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.levels import OFFSETS
+from hadamrnn.training.loop import OFFSETS
 from hadamrnn_benchmarks.vibration import (
     BANDS,
     DEFAULT,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hadamrnn.data.files import fetch
 from hadamrnn.data.har import SLOW, STILL
 from hadamrnn.data.tasks import load_task
-from hadamrnn.export.page import Clip, DrawingPad, Stored, live_network, live_part
+from hadamrnn.export.page import Clip, Stored, drawing_pad, live_network, live_part
 from hadamrnn.fixedpoint.encoding import raw_from_inputs
 from hadamrnn.models import find
 from hadamrnn.pages.document import Document, Live, Section, to_html
@@ -107,7 +107,7 @@ def digits(task: str, title: str, order: NDArray[Any] | None) -> Live:
         title,
         Stored(codes[images][:, :, None], arrays["labels"]),
         paragraphs=(about[task == "pmnist"],),
-        pad=DrawingPad(SIDE, codes, BOX, PEN, by_mass=True, order=order),
+        pad=drawing_pad(SIDE, codes, BOX, PEN, by_mass=True, order=order),
         together="digits",
     )
 

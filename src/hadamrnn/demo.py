@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.deployment import drawing_pad, real_golden, stored_sequences
+from hadamrnn.deployment import real_golden, stored_sequences, task_pad
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import export_c
 from hadamrnn.export.page import live_network, live_part
@@ -141,7 +141,7 @@ def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: in
         c_folder=str(out / "c"),
         missing=missing,
     )
-    stored, pad = stored_sequences(integer, splits), drawing_pad(integer, splits)
+    stored, pad = stored_sequences(integer, splits), task_pad(integer, splits)
     board = (
         ()
         if isinstance(counted, str)

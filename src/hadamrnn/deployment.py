@@ -19,11 +19,10 @@ from hadamrnn.fixedpoint.alarms import detection_of
 from hadamrnn.reservoir import IntegerReservoir, load_any
 
 if TYPE_CHECKING:
-    from hadamrnn.data.splits import Splits
+    from hadamrnn.data.splits import Preparation, Splits
     from hadamrnn.export.golden import Golden
-    from hadamrnn.export.page import DrawingPad, Stored
+    from hadamrnn.export.page import Stored
     from hadamrnn.nn.model import SequenceModel
-    from hadamrnn.training.folder import TaskFacts
 
 ExportFormat = Literal["c", "arduino", "js", "page", "onnx"]
 GOLDEN_SEQUENCES = 3
@@ -90,7 +89,7 @@ def write(
             stored = stored_examples(integer, examples)
             return Export(export_page(integer, out, name, stored, force=force))
         task = splits()
-        stored, pad = stored_sequences(integer, task), drawing_pad(integer, task)
+        stored, pad = stored_sequences(integer, task), task_pad(integer, task)
         return Export(export_page(integer, out, name, stored, title=task.task, pad=pad, force=force))
     vectors, replayed = _golden(integer, splits, golden, small=to == "arduino")
     if to == "js":
@@ -104,7 +103,7 @@ def write(
 def write_onnx(
     integer: IntegerModel | None,
     model: SequenceModel,
-    facts: TaskFacts,
+    facts: Preparation,
     out: Path,
     name: str,
     *,
@@ -114,7 +113,7 @@ def write_onnx(
     from hadamrnn.export.onnx import ValueUnits, export_onnx
 
     units = ValueUnits.of(facts.offset, facts.scale, facts.levels)
-    targets = facts.preparation.targets
+    targets = facts.targets
     if targets is not None:
         offset, scale = np.array(targets.offset), np.array(targets.scale)
         units = replace(units, target_offset=offset, target_scale=scale)
@@ -191,11 +190,11 @@ def stored_examples(model: IntegerModel | IntegerReservoir, path: Path) -> Store
     return Stored(codes, labels[rows], None if lengths is None else lengths.numpy()[rows])
 
 
-def drawing_pad(model: IntegerModel | IntegerReservoir, splits: Splits) -> DrawingPad | None:
+def task_pad(model: IntegerModel | IntegerReservoir, splits: Splits) -> dict[str, Any] | None:
     """Return a pad for a task that reads images, None for the others."""
     import torch
 
-    from hadamrnn.export.page import DrawingPad
+    from hadamrnn.export.page import drawing_pad
     from hadamrnn.quantization.chain import input_codes
 
     image, levels = splits.image, splits.levels
@@ -203,4 +202,4 @@ def drawing_pad(model: IntegerModel | IntegerReservoir, splits: Splits) -> Drawi
         return None
     pixels = torch.arange(levels + 1).reshape(-1, 1, 1) / levels
     codes = input_codes(model, pixels)[0].reshape(-1)
-    return DrawingPad(image.side, codes, image.box, image.pen, image.by_mass, image.order)
+    return drawing_pad(image.side, codes, image.box, image.pen, image.by_mass, image.order)

@@ -49,8 +49,7 @@ from hadamrnn.training.evaluate import (
 )
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.inference import Arrays, read_split, readable
-from hadamrnn.training.levels import decide_offset
-from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, Watcher, run_trainer
+from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, Watcher, decide_offset, run_trainer
 from hadamrnn.training.models import build
 from hadamrnn.training.processes import Processes, join_processes
 from hadamrnn.training.trainer import Trainer
@@ -116,7 +115,7 @@ class Run(RunFolder):
     @cached_property
     def splits(self) -> Splits:
         """The data of the run, prepared as in training; changed data are refused."""
-        config, preparation = self.config, self.facts.preparation
+        config, preparation = self.config, self.facts
         return load_task(config.task, self.data_dir, preparation, **config.task_options)
 
     def predictor(self, integer: bool = False, threads: int | None = None) -> SequenceModel | IntegerNetwork:
@@ -155,7 +154,7 @@ class Run(RunFolder):
             return Evaluation(**facts, value=None)
         counts, errors = None, {}
         if self.facts.metric == "mse":
-            errors = value_errors(network, samples, self.facts.preparation.targets)
+            errors = value_errors(network, samples, self.facts.targets)
             value = errors["model"].mse
         elif self.facts.metric == "accuracy":
             table = confusion(network, samples, len(self.facts.class_names))
@@ -168,7 +167,7 @@ class Run(RunFolder):
     def _measure(self, network: Predictor, samples: Split) -> float:
         """Return the metric of a network, in the units of the data."""
         if self.facts.metric == "mse":
-            return value_errors(network, samples, self.facts.preparation.targets)["model"].mse
+            return value_errors(network, samples, self.facts.targets)["model"].mse
         return evaluate(network, samples, self.facts.metric)
 
     def predict(
@@ -260,7 +259,7 @@ def resume(path: str | Path, options: RunOptions | None = None) -> Run:
     processes = join_processes(run.config.dtype)
     with held(run.path) if processes.rank == 0 else nullcontext():
         options = replace(options, data_dir=run.data_dir)
-        return _carry_out(run, _prepare(run.config, options, processes, run.facts.preparation), options)
+        return _carry_out(run, _prepare(run.config, options, processes, run.facts), options)
 
 
 def _carry_out(run: Run, trainer: Trainer, options: RunOptions) -> Run:

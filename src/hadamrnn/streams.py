@@ -188,7 +188,7 @@ def rows_per_second(run: Run, given: float | None, tuned: float | None = None) -
 def device_codes(run: Run, values: NDArray[Any]) -> NDArray[np.int64]:
     """Return the raw codes that a device reads for values `(time, channels)` of the recordings."""
     x = torch.from_numpy(np.asarray(values, np.float64))[None]
-    x = scaled_alike(x, run.facts.preparation)
+    x = scaled_alike(x, run.facts)
     return np.asarray(raw_from_inputs(run.integer, x[0].numpy()), np.int64)
 
 

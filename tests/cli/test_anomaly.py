@@ -99,7 +99,7 @@ def test_settings_of_the_network_are_those_of_the_command(recordings: Path, comm
     )
     model = IntegerModel.load(out / "model.int.safetensors")
 
-    assert (model.hidden_size, model.num_blocks, model.weight_bits, model.input_size) == (16, 2, 4, 1)
+    assert (model.hidden_size, model.network.num_blocks, model.weight_bits, model.input_size) == (16, 2, 4, 1)
     assert max(readout_bound(model)) < 2**31
 
 

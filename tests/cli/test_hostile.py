@@ -280,7 +280,7 @@ def test_no_control_character_of_a_run_reaches_the_terminal(
     hostile = tmp_path / "run"
     shutil.copytree(digits, hostile)
     record = json.loads((hostile / "run.json").read_text())
-    record["facts"]["preparation"]["class_names"][3] = "\x1b[2Jthree"
+    record["facts"]["class_names"][3] = "\x1b[2Jthree"
     record["versions"]["torch"] = "\x1b[2J\n1"
     (hostile / "run.json").write_text(json.dumps(record))
 

@@ -110,7 +110,7 @@ def _hidden(planned: LayerPlan) -> str:
 
 def _bounds(model: IntegerModel) -> tuple[int, int]:
     low, high = signed_range(model.activation_bits)
-    return (0 if model.recurrence == "relu" else low), high
+    return (0 if model.network.recurrence == "relu" else low), high
 
 
 def _each(count: int, what: str) -> str:

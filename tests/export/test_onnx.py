@@ -28,8 +28,8 @@ onnx = pytest.importorskip("onnx", reason="no onnx installed: pip install 'hadam
 onnxruntime = pytest.importorskip("onnxruntime", reason="no onnxruntime installed")
 
 from hadamrnn.export.onnx import export_onnx  # noqa: E402 (after the skip)
-from hadamrnn.export.onnx_arithmetic import within  # noqa: E402
 from hadamrnn.export.onnx_graph import Builder  # noqa: E402
+from hadamrnn.export.onnx_integer import within  # noqa: E402
 
 
 def values_of(model: IntegerModel, raw: Any) -> Any:

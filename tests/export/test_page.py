@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hadamrnn.export.page import MAX_CODES_BYTES, MAX_SEQUENCES, DrawingPad, Stored, live_network, stored_rows
+from hadamrnn.export.page import (
+    MAX_CODES_BYTES,
+    MAX_SEQUENCES,
+    Stored,
+    drawing_pad,
+    live_network,
+    stored_rows,
+)
 from hadamrnn.fixedpoint import IntegerModel
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
@@ -28,7 +35,7 @@ WORDS = draw_model(
 @pytest.mark.parametrize("order", [None, np.array([3, 1, 0, 2])])
 def test_a_pad_keeps_the_order_of_its_pixels_and_its_levels(order: NDArray[np.int64] | None) -> None:
     stored = Stored(np.zeros((1, 4, 1), np.int64), np.zeros(1, np.int64))
-    pad = DrawingPad(2, np.array([-5, 0, 7]), box=1.5, radius=0.5, by_mass=True, order=order)
+    pad = drawing_pad(2, np.array([-5, 0, 7]), box=1.5, radius=0.5, by_mass=True, order=order)
 
     data = live_network(PIXELS, "net", "", stored, pad=pad).data["pad"]
 

@@ -66,7 +66,7 @@ def model(**changes: Any) -> IntegerModel:
         ({"output_bias_int": np.zeros(2, np.int16)}, r"shape \(1,\)"),
         ({"accumulator_frac_bits": 10}, "state_shift must lie in 0..31, got -1"),
         ({"logit_scale": float("nan")}, "finite positive"),
-        ({"input_kind": "one_hot"}, "exact in 2 bits"),
+        ({"input_kind": "one_hot"}, "input_bits of one-hot inputs, which are exact, must be 2"),
         ({"input_kind": "embedded"}, "vocabulary_size belongs"),
         ({"raw_offset": np.zeros(2, np.int32)}, "all of raw_offset"),
         ({"metadata": {"a": [1]}}, "metadata maps"),

@@ -81,7 +81,7 @@ def test_integers_stay_within_the_rounding_of_every_step(
 def logit_error_bound(model: SequenceModel, integer: Any, time: int) -> float:
     """Return the largest possible error of a logit, from the roundings of `time` steps."""
     top = 1 << integer.activation_bits - 1
-    acc_to_state = 1 / math.sqrt(integer.block_size) / 2 ** integer.layers[0].state_shift
+    acc_to_state = 1 / math.sqrt(integer.network.block_size) / 2 ** integer.layers[0].state_shift
     rounding = 0.5 + top * 2.0**-16  # of a state, and of the 16-bit multiplier
     clipping = 1.0  # of a state at the very top of its range
     bias = 0.5 * 2 ** integer.layers[0].input_bias_shift * acc_to_state

@@ -7,8 +7,7 @@ import pytest
 
 from hadamrnn.kernels.library import Library, load_library
 from hadamrnn.reservoir import Features, counting, feature_counts, sampled_states
-from hadamrnn.reservoir.counting import checked_codes
-from hadamrnn.reservoir.native import count_native
+from hadamrnn.reservoir.counting import checked_codes, count_native
 from hadamrnn.reservoir.reference import count_features, group_states
 from tests.reservoir_models import draw_codes, draw_features, draw_network, draw_units
 

@@ -318,9 +318,7 @@ def test_facts_that_cannot_be_are_refused(
     facts: dict[str, object], complaint: str, whole: Path, tmp_path: Path
 ) -> None:
     values = json.loads((whole / "run.json").read_text())
-    preparation = values["facts"]["preparation"]
-    for name, value in facts.items():
-        (preparation if name in preparation else values["facts"])[name] = value
+    values["facts"] |= facts
     (tmp_path / "run.json").write_text(json.dumps(values))
     (tmp_path / "config.yaml").write_bytes((whole / "config.yaml").read_bytes())
     with pytest.raises(InputError, match=complaint):

@@ -11,10 +11,9 @@ import torch
 from hadamrnn.data.splits import Split, Splits, in_parts
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.run import RunOptions, train
-from hadamrnn.training import levels
+from hadamrnn.training import loop
 from hadamrnn.training.config import TrainingConfig, make_config
-from hadamrnn.training.levels import OFFSETS, decide_offset
-from hadamrnn.training.loop import Outcome, fit
+from hadamrnn.training.loop import OFFSETS, Outcome, decide_offset, fit
 
 
 def bands(shift: float) -> Splits:
@@ -43,7 +42,7 @@ def test_levels_that_tell_classes_apart_move_less(
         fits.append(config.channel_offset)
         return fit(model, splits, config, **how)
 
-    monkeypatch.setattr(levels, "fit", counted)
+    monkeypatch.setattr(loop, "fit", counted)
 
     assert decide_offset(config(None), bands(shift)).channel_offset == chosen
     assert fits == list(OFFSETS[: 1 + OFFSETS.index(chosen)])  # none is trained after one without errors

@@ -140,5 +140,5 @@ def test_a_run_opens_with_the_units_of_its_targets(tmp_path: Path) -> None:
     options = {"path": str(tmp_path / "a.npz")}
     run = train(resolve_config("npz", overrides={"epochs": 1, "task_options": options}), tmp_path / "run")
     opened = Run.open(run.path)
-    assert opened.facts.preparation == run.splits.preparation
+    assert opened.facts == run.splits.preparation
     assert abs(opened.predict(tmp_path / "a.npz").values[0][0] - 100) < 20

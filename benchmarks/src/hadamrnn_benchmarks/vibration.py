@@ -26,7 +26,7 @@ from hadamrnn.data.recordings import read_recordings
 from hadamrnn.errors import InputError
 from hadamrnn.run import train
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.levels import OFFSETS
+from hadamrnn.training.loop import OFFSETS
 from hadamrnn_benchmarks.markdown import markdown_table
 
 TITLE = "# Vibration"

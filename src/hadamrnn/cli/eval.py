@@ -241,7 +241,7 @@ def _answers(args: EvalOptions, opened: Run) -> Answers:
     samples = _samples(args, opened)
     assert samples.y is not None
     pair = samples.y.double(), predict_logits(opened.predictor(args.integer, args.threads), samples).double()
-    units = opened.facts.preparation.targets
+    units = opened.facts.targets
     actual, predicted = (each if units is None else units.values(each) for each in pair)
     return Answers(
         samples.batch(slice(None))[0].numpy(),

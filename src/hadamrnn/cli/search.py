@@ -94,7 +94,7 @@ def _search(args: SearchOptions) -> Search:
     from hadamrnn.search.space import Budget
     from hadamrnn.search.trials import Search
     from hadamrnn.training.config import resolve_config
-    from hadamrnn.training.levels import decide_offset
+    from hadamrnn.training.loop import decide_offset
 
     task, options = parse_task(args.task, args.task_option, args)
     given = {"epochs": args.epochs, "steps": args.steps, "threads": args.threads}

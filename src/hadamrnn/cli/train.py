@@ -156,7 +156,7 @@ def _report(done: Run, options: TrainOptions, device: dict[str, Any]) -> None:
     }
     best = "none yet"
     if outcome.best_metric is not None:
-        of = " of standardised targets" if done.facts.preparation.targets else ""
+        of = " of standardised targets" if done.facts.targets else ""
         best = f"{show_metric(metric, outcome.best_metric)}{of} at step {outcome.best_step}"
     state = "trained" if outcome.finished else "stopped"
     line = f"{state} after {outcome.step} steps, {outcome.seconds:.1f} s; best validation: {best}"

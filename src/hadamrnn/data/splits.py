@@ -7,23 +7,26 @@ inputs of a model, so that a training loop never touches storage details. Start 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hadamrnn.data.labels import check_label
 from hadamrnn.errors import InputError, short
 from hadamrnn.front_end.description import FrontEnd
-from hadamrnn.settings import check_equal
+from hadamrnn.settings import Range, check_equal
 
 Batch = tuple[Tensor, Tensor | None, Tensor | None]
 Metric = Literal["accuracy", "cross_entropy", "mse"]
+Steps = Annotated[int, Range(1, 2**31 - 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +151,12 @@ class TargetScale:
 
 @dataclass(frozen=True)
 class Preparation:
-    """Everything that a loader derived from data: a run stores it, and `load_task` applies it again.
+    """The facts of a task that its model needs, and everything that a loader derived from data.
+
+    A run stores it, and `load_task` applies it again.
 
     Args:
+        task, metric, seq_length, levels: as in `Splits`.
         fingerprint: SHA-256 of the data as read, before any scaling.
         class_names: class names in the order of the outputs; empty for regression.
         offset, scale: offset and scale of every channel, None if inputs are not standardised.
@@ -159,12 +165,29 @@ class Preparation:
         targets: scale of standardised targets over the training part; None if not standardised.
     """
 
+    task: str
+    metric: Metric
+    seq_length: Steps
+    levels: Steps | None
     fingerprint: str
     class_names: tuple[str, ...]
     offset: tuple[float, ...] | None
     scale: tuple[float, ...] | None
     members: tuple[tuple[int, ...], ...] = ()
     targets: TargetScale | None = None
+
+    def __post_init__(self) -> None:
+        pairs: list[Any] = [(self.offset, self.scale)]
+        pairs += [] if self.targets is None else [(self.targets.offset, self.targets.scale)]
+        for offset, scale in pairs:
+            sizes = {len(each) for each in (offset, scale) if each is not None}
+            finite = all(math.isfinite(value) for value in (*(offset or ()), *(scale or ())))
+            if len(sizes) > 1 or not finite or 0 in (scale or ()):
+                raise InputError(
+                    "offset and scale must hold equally many finite values, and no scale may be 0."
+                )
+        for name in self.class_names:
+            check_label(name, f"the task {self.task}")
 
     def check(self, fingerprint: str, source: str | Path) -> None:
         """Refuse data that differ from those that were prepared."""
@@ -232,7 +255,8 @@ class Splits:
     def preparation(self) -> Preparation:
         """Everything that was derived from the data; `load_task` takes it to load the same task again."""
         offset, scale = (None if each is None else tuple(each.tolist()) for each in (self.offset, self.scale))
-        return Preparation(self.fingerprint, self.class_names, offset, scale, self.members, self.targets)
+        facts = (self.task, self.metric, self.seq_length, self.levels, self.fingerprint, self.class_names)
+        return Preparation(*facts, offset, scale, self.members, self.targets)
 
     @property
     def levels(self) -> int | None:

@@ -26,10 +26,10 @@ from hadamrnn.errors import InputError
 from hadamrnn.estimators.closed_form import set_readout
 from hadamrnn.estimators.gradient import threads
 from hadamrnn.estimators.integers import IntegerForm
+from hadamrnn.estimators.reading import as_series, read_streams
 from hadamrnn.estimators.ridge import Moments, solve
 from hadamrnn.estimators.selection import Cost, draw_network, network_cost
 from hadamrnn.estimators.series import Floats, Scaling, Series
-from hadamrnn.estimators.streams import as_series, read_streams
 from hadamrnn.estimators.target import ValueTarget
 from hadamrnn.fixedpoint.alarms import (
     DISTANCE_BITS,

@@ -151,7 +151,7 @@ def js_model(model: IntegerModel) -> dict[str, Any]:
         **_common(model),
         "weightBits": model.weight_storage_bits,
         "stateBits": model.activation_bits,
-        "recurrence": model.recurrence,
+        "recurrence": network.recurrence,
         "stride": network.stride,
         "readouts": network.readouts,
         "layers": [_layer(layer) for layer in model.layers],

@@ -44,12 +44,12 @@ def summarise(model: IntegerModel | IntegerReservoir) -> Summary:
     weights = "ternary" if model.weight_bits == "ternary" else f"{model.weight_bits}-bit"
     shifts = ", ".join(str(layer.hidden_shift) for layer in model.layers)
     units = " + ".join(map(str, model.network.widths)) + " units"
-    blocks = f"{model.num_blocks} blocks" if model.num_blocks > 1 else "one block"
+    blocks = f"{model.network.num_blocks} blocks" if model.network.num_blocks > 1 else "one block"
     sizes = " or ".join(map(str, sorted({layer.block_size for layer in model.layers})))
     return Summary(
         title=f"a Hadamard recurrent network of {units}, {weights} weights",
         lines=(
-            f"{units} in {blocks} of {sizes}, {model.recurrence} recurrence",
+            f"{units} in {blocks} of {sizes}, {model.network.recurrence} recurrence",
             f"{model.input_kind} input of size {model.input_size} in {model.input_bits} bits, "
             f"{model.output_size} outputs {'at every step' if model.every_output else 'after the last step'}",
             f"states in {model.activation_bits} bits, hidden shift {shifts}",

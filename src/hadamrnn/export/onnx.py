@@ -24,6 +24,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.folder import MARKER, check_name, fresh_folder
 from hadamrnn.export.onnx_graph import (
     Builder,
+    LayeredRecipe,
     Recipe,
     State,
     TensorProto,
@@ -32,7 +33,6 @@ from hadamrnn.export.onnx_graph import (
     transform,
 )
 from hadamrnn.export.onnx_integer import IntegerRecipe
-from hadamrnn.export.onnx_layers import LayeredRecipe
 from hadamrnn.export.onnx_reservoir import ReservoirRecipe
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import check_deployable

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hadamrnn.export.onnx_arithmetic import encoded, integer_properties, round_shift, within
 from hadamrnn.export.onnx_graph import Builder, Recipe, State, TensorProto, transform
+from hadamrnn.export.onnx_integer import encoded, integer_properties, round_shift, within
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.reservoir.constants import segment_ends
 from hadamrnn.reservoir.description import MAX_LENGTH, Group

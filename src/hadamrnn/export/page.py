@@ -51,9 +51,15 @@ class Stored:
     raw: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class DrawingPad:
-    """A square image that is read one pixel per step.
+def drawing_pad(
+    side: int,
+    codes: NDArray[Any],
+    box: float,
+    radius: float,
+    by_mass: bool = False,
+    order: NDArray[Any] | None = None,
+) -> dict[str, Any]:
+    """Return the data of a square image that is read one pixel per step.
 
     Args:
         side: width and height in pixels.
@@ -63,13 +69,15 @@ class DrawingPad:
         by_mass: whether to centre a drawing by its centre of mass instead of its bounding box.
         order: the pixel that each step reads; None for row by row.
     """
-
-    side: int
-    codes: NDArray[Any]
-    box: float
-    radius: float
-    by_mass: bool = False
-    order: NDArray[Any] | None = None
+    return {
+        "side": side,
+        "top": len(codes) - 1,
+        "codes": codes.tolist(),
+        "box": box,
+        "radius": radius,
+        "byMass": by_mass,
+        "order": None if order is None else order.tolist(),
+    }
 
 
 def stored_rows(model: IntegerModel | IntegerReservoir, total: int, time: int) -> NDArray[np.int64]:
@@ -90,7 +98,7 @@ def live_network(
     *,
     paragraphs: tuple[str, ...] = (),
     classes: Sequence[str] = (),
-    pad: DrawingPad | None = None,
+    pad: Mapping[str, Any] | None = None,
     word: Mapping[str, Any] | None = None,
     sensor: Mapping[str, Any] | None = None,
     clips: Sequence[Clip] = (),
@@ -101,7 +109,7 @@ def live_network(
 
     Args:
         classes: names of the classes; by default those of the model, otherwise numbers.
-        pad, word, sensor: sources of input that replace the stored sequences.
+        pad, word, sensor: sources of input that replace the stored sequences; a pad is that of `drawing_pad`.
         word: the copy task as a typed word, two symbols per letter: an `example` to start with, the
             `symbols` of a sentence, of 1 to `base`, the steps of the `delay`, the id of the `marker`.
         sensor: a phone's own, nine channels as in UCI HAR: the limits `still` and `slow` of the channels that
@@ -124,7 +132,7 @@ def live_network(
             "lengths": None if stored.lengths is None else stored.lengths.tolist(),
             "labels": stored.labels.tolist(),
         },
-        "pad": None if pad is None else _pad(pad),
+        "pad": pad,
         "word": word,
         "sensor": sensor,
         "listening": listening_data(model, names, stored.codes.shape[1], clips),
@@ -162,7 +170,7 @@ def export_page(
     stored: Stored,
     *,
     title: str = "",
-    pad: DrawingPad | None = None,
+    pad: Mapping[str, Any] | None = None,
     force: bool = False,
 ) -> Path:
     """Write NAME.html with the live network to the new folder `out`; return the folder."""
@@ -191,18 +199,6 @@ RUNTIME = ("network.js", "reservoir.js", "front_end.js", "decision.js")
 
 def live_part(*networks: Live) -> LivePart:
     return LivePart(networks, "".join(map(runtime_text, RUNTIME)))
-
-
-def _pad(pad: DrawingPad) -> dict[str, Any]:
-    return {
-        "side": pad.side,
-        "top": len(pad.codes) - 1,
-        "codes": pad.codes.tolist(),
-        "box": pad.box,
-        "radius": pad.radius,
-        "byMass": pad.by_mass,
-        "order": None if pad.order is None else pad.order.tolist(),
-    }
 
 
 # The default decision for a model without one: windows have ten hops, and a class raises an event if in three

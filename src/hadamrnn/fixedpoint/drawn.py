@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from hadamrnn.architecture import EXPONENT_BITS
-from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import (
     IntegerLayer,
     activation_bits,
     check_integer_network,
+    finest_layer,
     weight_frac_bits,
     weight_range,
 )
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.fixedpoint.overflow import LIMIT, AccumulatorOverflow
+from hadamrnn.fixedpoint.overflow import LIMIT
 from hadamrnn.network import COUNTED, Network
 
 Draw = Callable[..., Any]  # (low, high, shape) -> integers in low..high
@@ -90,14 +90,13 @@ def _draw_layer(
     if index < network.num_layers - 1:
         fields |= _draw_output(network, index, input_bits, draw)
     most = max(bits - hidden_shift, weight_frac_bits(network.weight_bits) + input_bits - 1)
-    for frac_bits in range(most, bits - hidden_shift - 1, -1):
-        try:
-            return IntegerLayer.of(
-                network, index, input_bits=input_bits, accumulator_frac_bits=frac_bits, **fields
-            )
-        except AccumulatorOverflow:
-            continue
-    raise InputError(f"{units} units of {bits} bits that read {seen} codes have no accumulator of 32 bits.")
+
+    def make(frac_bits: int) -> IntegerLayer:
+        return IntegerLayer.of(
+            network, index, input_bits=input_bits, accumulator_frac_bits=frac_bits, **fields
+        )
+
+    return finest_layer(make, most, bits - hidden_shift)
 
 
 def _draw_output(network: Network, index: int, input_bits: int, draw: Draw) -> dict[str, Any]:

@@ -23,6 +23,8 @@ needs 64 bits, all else fits 32: `__post_init__` proves it (see `overflow`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -32,9 +34,9 @@ from numpy.typing import NDArray
 from hadamrnn.architecture import ACTIVATION_BITS, IntegerWeightBits, WeightBits
 from hadamrnn.errors import InputError, short
 from hadamrnn.fixedpoint.integers import check_integers, rounding_factor, signed_range
-from hadamrnn.fixedpoint.overflow import prove_input, prove_output, prove_recurrence
+from hadamrnn.fixedpoint.overflow import AccumulatorOverflow, prove_input, prove_output, prove_recurrence
 from hadamrnn.network import MAX_LEAK, Network, Recurrence, check_deployable
-from hadamrnn.settings import OneOf, check, check_int
+from hadamrnn.settings import OneOf, check, check_equal, check_int
 
 
 class ArrayFields:
@@ -150,8 +152,8 @@ class IntegerLayer(ArrayFields):
         check_int("input_bias_shift", self.input_bias_shift, 0, 31)
         check("recurrence", self.recurrence, Recurrence)
         check("input_kind", self.input_kind, Annotated[str, OneOf(("dense", "one_hot"))])
-        if self.input_kind == "one_hot" and self.input_bits != 2:
-            raise InputError(f"A one-hot input is exact in 2 bits, got input_bits {self.input_bits}. Use 2.")
+        if self.input_kind == "one_hot":
+            check_equal("input_bits of one-hot inputs, which are exact,", self.input_bits, 2)
 
     def _check_arrays(self) -> None:
         weight = np.asarray(self.input_weight_int)
@@ -167,8 +169,8 @@ class IntegerLayer(ArrayFields):
             raise InputError(
                 f"block_size must divide the {hidden} units of the layer, got {self.block_size}."
             )
-        if len(self.leak) not in (0, hidden // self.block_size):
-            raise InputError(f"leak must hold one k for each block, got {len(self.leak)} values.")
+        if self.leak:
+            check_equal("The number of values of leak", len(self.leak), hidden // self.block_size)
         for k in self.leak:
             check_int("Every k of leak", k, 0, MAX_LEAK)
 
@@ -184,11 +186,16 @@ class IntegerLayer(ArrayFields):
             check_int("skip_shift", self.skip_shift, -30, 30)
         if self.output_bits is not None:
             check_int("output_bits", self.output_bits, 2, 16)
-            if not scaled and self.output_bits != self.activation_bits:
-                raise InputError(
-                    f"A layer without gains gives its states: output_bits must be {self.activation_bits}, "
-                    f"got {self.output_bits}."
-                )
+            if not scaled:  # the output are the states
+                check_equal("output_bits of a layer without gains", self.output_bits, self.activation_bits)
+
+
+def finest_layer(make: Callable[[int], IntegerLayer], most: int, least: int) -> IntegerLayer:
+    """Return the layer with the most fractional bits of its accumulator that provably fit int32."""
+    for frac_bits in range(most, least, -1):
+        with suppress(AccumulatorOverflow):
+            return make(frac_bits)
+    return make(least)
 
 
 def layer_fields(network: Network, index: int) -> dict[str, Any]:

@@ -37,7 +37,6 @@ from hadamrnn.fixedpoint.layer import (
     check_scale,
     freeze_array,
     layer_fields,
-    weight_frac_bits,
     weight_range,
 )
 from hadamrnn.fixedpoint.overflow import prove_readout, readout_bound
@@ -124,14 +123,6 @@ class IntegerModel(IntegerBase):
         return self.layers[0].input_bits
 
     @property
-    def block_size(self) -> int:
-        return self.network.block_size
-
-    @property
-    def num_blocks(self) -> int:
-        return self.network.num_blocks
-
-    @property
     def weight_bits(self) -> WeightBits:
         """2..8, or "ternary" (codes -1, 0, 1)."""
         return cast(WeightBits, self.network.weight_bits)
@@ -141,18 +132,9 @@ class IntegerModel(IntegerBase):
         return self.layers[0].activation_bits
 
     @property
-    def recurrence(self) -> str:
-        return self.network.recurrence
-
-    @property
     def weight_storage_bits(self) -> int:
         """Bits of one code of U or V in the file; 2 for ternary."""
         return stored_bits(self.weight_bits)
-
-    @property
-    def weight_frac_bits(self) -> int:
-        """p - 1: V = alpha_V V_int / 2^(p-1); a ternary V is alpha_V V_int."""
-        return weight_frac_bits(self.weight_bits)
 
     @property
     def logit_bound(self) -> int:

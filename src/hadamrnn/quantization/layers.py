@@ -26,8 +26,14 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.integers import signed_range
-from hadamrnn.fixedpoint.layer import IntegerLayer, layer_fields, weight_frac_bits
-from hadamrnn.fixedpoint.overflow import LIMIT, AccumulatorOverflow
+from hadamrnn.fixedpoint.layer import (
+    IntegerLayer,
+    activation_bits,
+    finest_layer,
+    layer_fields,
+    weight_frac_bits,
+)
+from hadamrnn.fixedpoint.overflow import LIMIT
 from hadamrnn.network import Network
 from hadamrnn.nn.cell import HadamCell
 from hadamrnn.nn.normalization import EPSILON, UnitNorm
@@ -98,27 +104,33 @@ def lower_layer(
         coding: coding of the layer's input.
         above: the next layer; None for the last one.
     """
-    assert network.activation_bits is not None
-    cell = floats.cell
+    cell, bits = floats.cell, activation_bits(network)
     codes, input_range = floats.input_codes()
     unit = coding.scale * input_range
     shift = hidden_shift(floats.needed_range(coding.scale))
-    state_lsb = unit * (2**shift * math.sqrt(cell.block_size) / 2) * 2.0 ** (1 - network.activation_bits)
+    state_lsb = unit * (2**shift * math.sqrt(cell.block_size) / 2) * 2.0 ** (1 - bits)
     fields: dict[str, Any] = {
         **layer_fields(network, index),
         "input_bits": coding.bits,
         "signs": integers(cell.signs()),
         "input_weight_int": codes,
         "hidden_shift": shift,
-        "input_bias_shift": 0,
     }
     output = None
     if above is not None:
         skipped = coding if network.has_skip(index) else None
         output, output_fields = _layer_output(network, floats, skipped, state_lsb, above)
         fields |= output_fields
-    frac_bits = max(network.activation_bits - shift, weight_frac_bits(network.weight_bits) + coding.bits - 1)
-    return LoweredLayer(_with_accumulator(fields, frac_bits, cell.input_bias, unit), state_lsb, output)
+
+    def make(frac_bits: int) -> IntegerLayer:
+        if cell.input_bias is not None:
+            biases = bias_codes(floats_of(cell.input_bias), unit * 2.0**-frac_bits, bits)
+            fields["input_bias_int"], fields["input_bias_shift"] = biases
+        return IntegerLayer(**fields, accumulator_frac_bits=frac_bits)
+
+    least = bits - shift  # represents a state
+    most = max(least, weight_frac_bits(network.weight_bits) + coding.bits - 1)
+    return LoweredLayer(finest_layer(make, most, least), state_lsb, output)
 
 
 def hidden_shift(scaled_state: float) -> int:
@@ -228,22 +240,6 @@ def _affine(floats: FloatLayer) -> tuple[Floats, Floats, Floats, Floats]:
     var = floats_of(norm.running_var)
     scale = floats_of(norm.weight) / np.sqrt(var + EPSILON)
     return scale, floats_of(norm.running_mean), np.sqrt(var), floats_of(norm.bias)
-
-
-def _with_accumulator(
-    fields: dict[str, Any], frac_bits: int, bias: Tensor | None, unit: float
-) -> IntegerLayer:
-    """Return the layer with the most fractional bits of the accumulator that provably fit int32."""
-    bits = fields["activation_bits"]
-    if bias is not None:
-        step = unit * 2.0**-frac_bits
-        fields["input_bias_int"], fields["input_bias_shift"] = bias_codes(floats_of(bias), step, bits)
-    try:
-        return IntegerLayer(**fields, accumulator_frac_bits=frac_bits)
-    except AccumulatorOverflow:
-        if frac_bits == bits - fields["hidden_shift"]:  # fewest bits that represent a state
-            raise
-        return _with_accumulator(fields, frac_bits - 1, bias, unit)
 
 
 def floats_of(values: Tensor) -> Floats:

@@ -13,19 +13,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import torch
 
-from hadamrnn.data.labels import check_label
-from hadamrnn.data.splits import Metric, Preparation, Splits
+from hadamrnn.data.splits import Preparation, Splits
 from hadamrnn.errors import InputError, printable
 from hadamrnn.files import (
     CHECKPOINT_FILE,
@@ -42,7 +40,7 @@ from hadamrnn.files import (
 from hadamrnn.network import network_values, read_architecture
 from hadamrnn.nn.storage import save_model
 from hadamrnn.packages import installed_version, package_version
-from hadamrnn.settings import Range, from_json
+from hadamrnn.settings import from_json
 from hadamrnn.training.checkpoint import Counters, check_fits, read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
 from hadamrnn.training.evaluate import MetricsRow
@@ -52,47 +50,6 @@ FORMAT = "hadamrnn run"
 FORMAT_VERSION = 3
 MAX_RECORD_BYTES = 1 << 30  # the record lists the sample numbers of every part
 PACKAGES = ("torch", "numpy", "safetensors")
-
-
-@dataclass(frozen=True)
-class TaskFacts:
-    """The facts of a task that its model needs, and the preparation of its data; see `Splits`."""
-
-    task: str
-    metric: Metric
-    seq_length: Annotated[int, Range(1, 2**31 - 1)]
-    levels: Annotated[int, Range(1, 2**31 - 1)] | None
-    preparation: Preparation
-
-    def __post_init__(self) -> None:
-        targets = self.preparation.targets
-        pairs: list[Any] = [(self.offset, self.scale)]
-        pairs += [] if targets is None else [(targets.offset, targets.scale)]
-        for offset, scale in pairs:
-            sizes = {len(each) for each in (offset, scale) if each is not None}
-            finite = all(math.isfinite(value) for value in (*(offset or ()), *(scale or ())))
-            if len(sizes) > 1 or not finite or 0 in (scale or ()):
-                raise InputError(
-                    "offset and scale must hold equally many finite values, and no scale may be 0."
-                )
-        for name in self.class_names:
-            check_label(name, RECORD_FILE)
-
-    @staticmethod
-    def of(splits: Splits) -> TaskFacts:
-        return TaskFacts(splits.task, splits.metric, splits.seq_length, splits.levels, splits.preparation)
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return self.preparation.class_names
-
-    @property
-    def offset(self) -> tuple[float, ...] | None:
-        return self.preparation.offset
-
-    @property
-    def scale(self) -> tuple[float, ...] | None:
-        return self.preparation.scale
 
 
 @dataclass(frozen=True)
@@ -107,7 +64,7 @@ class Record:
     threads: int
     data_dir: str | None
     versions: dict[str, str | None]
-    facts: TaskFacts
+    facts: Preparation
     network: dict[str, Any]
     config_sha256: str
 
@@ -150,7 +107,7 @@ class RunFolder:
             threads=torch.get_num_threads(),
             data_dir=None if data_dir is None else str(Path(data_dir).resolve()),
             versions=versions(),
-            facts=TaskFacts.of(splits),
+            facts=splits.preparation,
             network=network_values(config.network),
             config_sha256=_config_sha256(config),
         )

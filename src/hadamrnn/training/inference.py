@@ -15,12 +15,12 @@ from hadamrnn.data.labels import class_numbers
 from hadamrnn.data.npz import check_array, check_inputs, check_regression, read_npz, time_first
 from hadamrnn.data.recordings import read_like
 from hadamrnn.data.scaling import scaled_alike
-from hadamrnn.data.splits import Split
+from hadamrnn.data.splits import Preparation, Split
 from hadamrnn.errors import InputError
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.settings import check_equal
 from hadamrnn.training.evaluate import decide
-from hadamrnn.training.folder import RunFolder, TaskFacts
+from hadamrnn.training.folder import RunFolder
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -68,16 +68,16 @@ def _inputs(arrays: Arrays, model: SequenceModel, folder: RunFolder, path: Path,
         arrays = time_first(arrays, layout or folder.config.task_options.get("layout"), path, expected)
     x, lengths = check_inputs(arrays, path)
     check_equal(f"The number of channels in {path}", x.shape[2], expected)
-    x = scaled_alike(x, facts.preparation)
+    x = scaled_alike(x, facts)
     if facts.offset is None and facts.levels is not None and arrays["x"].dtype.kind in "iu":
         x = x / facts.levels
     return Split(x.float(), None, lengths)
 
 
-def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> Split:
+def _with_labels(arrays: Arrays, split: Split, facts: Preparation, path: Path) -> Split:
     """Return the split with the array `y`: names of the run's classes, or values."""
     if not facts.class_names:
-        values, units = check_regression(arrays.get("y"), len(split), path), facts.preparation.targets
+        values, units = check_regression(arrays.get("y"), len(split), path), facts.targets
         if units is None:
             return replace(split, y=values.float())
         check_equal(f"The number of targets in {path}", values.shape[1], len(units.scale))
@@ -89,10 +89,10 @@ def _with_labels(arrays: Arrays, split: Split, facts: TaskFacts, path: Path) -> 
     return replace(split, y=class_numbers(y, facts.class_names, path))
 
 
-def readable(logits: Tensor, facts: TaskFacts) -> list[Any]:
+def readable(logits: Tensor, facts: Preparation) -> list[Any]:
     """Return predictions for the user: class names, or numbers for regression."""
     if not facts.class_names:
-        units = facts.preparation.targets
+        units = facts.targets
         return list((logits if units is None else units.values(logits)).tolist())
     return list(np.array(facts.class_names, dtype=object)[decide(logits).numpy()].tolist())
 

@@ -1,11 +1,14 @@
-"""The training loop: steps, validations, checkpoints and watchers. Start at `run_trainer`."""
+"""The training loop: steps, validations, checkpoints and watchers. Start at `run_trainer`.
+
+`decide_offset` trains a network several times to choose a setting of its training.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TextIO
 
@@ -17,10 +20,12 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import MetricsRow, Objective, show_metric
 from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.models import build
 from hadamrnn.training.trainer import Diverged, Trainer
 
 CHECKPOINT_SECONDS = 30.0
 REFRESH_SECONDS = 0.2
+OFFSETS = (1.0, 0.25)  # of the levels of channels, in standard deviations, the largest first
 
 
 @dataclass(frozen=True)
@@ -231,3 +236,33 @@ def choose_watcher(quiet: bool) -> Watcher:
     if quiet:
         return Watcher()
     return Bar() if sys.stderr.isatty() else Lines()
+
+
+def decide_offset(
+    config: TrainingConfig,
+    splits: Splits,
+    watcher: Watcher | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> TrainingConfig:
+    """Return the configuration with the largest offset that validates at least as well as smaller ones.
+
+    Large offsets help at loads absent from training, unless levels alone distinguish classes. A
+    network is trained with each offset, until one makes no error.
+    """
+    if config.channel_offset is not None:
+        return config
+    chosen, least = replace(config, channel_offset=OFFSETS[0]), float("inf")
+    for offset in OFFSETS:
+        tried = replace(config, channel_offset=offset)
+        metric = fit(build(tried, splits), splits, tried, stop=stop).best_metric
+        if metric is None or stop():
+            break
+        error = 1 - metric if splits.metric == "accuracy" else metric
+        if error < least:
+            chosen, least = tried, error
+        if watcher is not None:
+            shown = show_metric(splits.metric, metric)
+            watcher.remark(f"levels      random offsets of {offset:g} in training: validation {shown}")
+        if error == 0:
+            break
+    return chosen
