@@ -22,7 +22,7 @@ from hadamrnn.front_end.description import KINDS, FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 
 # Levels of bands change with load, distance and microphone, so training shifts the bands of each window by
-# random offsets. For vibration the offsets are as large as validation allows (`training.levels`), and a
+# random offsets. For vibration the offsets are as large as validation allows (`decide_offset`), and a
 # random block of bands is masked, so that no decision rests on a few bands (`hadamrnn bench vibration`). The
 # last model is kept, because a few validation files are all classified correctly long before training ends.
 SOUND_OFFSET = 0.5
