@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.export import draw_golden
 from hadamrnn.export.golden import Golden
-from hadamrnn.fixedpoint.blob import ModelData
+from hadamrnn.fixedpoint.blob import BLOB_VERSION, ModelData
 from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
 from hadamrnn.fixedpoint.model import IntegerModel
 from tests.export.programs import STRICT
@@ -173,7 +173,7 @@ def answers_of_any(program: Path, cases: Sequence[bytes]) -> list[tuple[int, NDA
     [
         (lambda blob: blob[:8], 16),
         (lambda blob: b"hrnn" + blob[4:], 16),
-        (lambda blob: blob[:4] + b"\x02\x00" + blob[6:], 17),
+        (lambda blob: blob[:4] + bytes([BLOB_VERSION + 1, 0]) + blob[6:], 17),
         (lambda blob: blob + b"\0", 18),
         (lambda blob: blob[:-1] + bytes([blob[-1] ^ 1]), 18),
     ],

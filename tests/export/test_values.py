@@ -32,11 +32,12 @@ def test_values_are_within_two_units_of_the_real_answer_or_saturate(scale: float
     model = regressor(1, scale, offset)
     values = value_format(model)
     assert values is not None
-    logits = np.random.default_rng(2).integers(-(2**20), 2**20, (100, 3))
+    bound = model.logit_bound
+    logits = np.random.default_rng(2).integers(-bound, bound, (100, 3), endpoint=True)
     units = target_units(model)
     assert units is not None
     scales, offsets = units.T
-    real = np.clip((logits * scales + offsets) * 2.0**values.frac_bits, -(2.0**31), 2.0**31 - 1)
+    real = np.clip((logits * scales + offsets) * 2.0**values.frac_bits, -(2.0**52), 2.0**52 - 1)
 
     assert np.abs(values.values(logits) - real).max() <= 2
     assert 0 <= values.frac_bits <= 30
@@ -49,14 +50,16 @@ def test_a_classifier_has_no_values() -> None:
 @needs_cc
 def test_values_in_c_are_those_of_the_reference(tmp_path: Path) -> None:
     parts, calls, expected = ["#include <stdio.h>\n"], [], []
-    for seed, (scale, offset) in enumerate([(1e-3, 20.0), (5.0, -3e3), (1e-9, 0.0), (1e5, 1e11)]):
+    for seed, (scale, offset) in enumerate(
+        [(1e-3, 20.0), (5.0, -3e3), (1e-9, 0.0), (1e-9, -1e6), (1e5, 1e11), (1e5, -1e20)]
+    ):
         model, name = regressor(seed, scale, offset), f"m{seed}"
         write_sources(tmp_path, model, name)
         parts.append(f'#include "{name}.c"\n')
         calls.append(
-            f"    {{ static {name}_state s; int32_t v[3]; {name}_init(&s);\n"
+            f"    {{ static {name}_state s; int64_t v[3]; {name}_init(&s);\n"
             f"      for (uint32_t t = 0; t < 9; t++) {{ {name}_step(&s, t % 2u); {name}_value(&s, v);\n"
-            '      printf("%ld %ld %ld\\n", (long)v[0], (long)v[1], (long)v[2]); } }\n'
+            '      printf("%lld %lld %lld\\n", (long long)v[0], (long long)v[1], (long long)v[2]); } }\n'
         )
         engine = Engine(model)
         state = engine.init()

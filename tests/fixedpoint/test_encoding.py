@@ -130,16 +130,14 @@ def test_raw_codes_of_inputs_are_encoded_as_these_inputs(scale: float, offset: i
 INT32 = st.integers(-(2**31), 2**31 - 1)
 
 
-@given(logit=INT32, multiplier=INT32, shift=st.integers(1, 62), offset=INT32)
+@given(logit=INT32, multiplier=INT32, shift=st.integers(1, 62), offset=st.integers(-(2**52), 2**52 - 1))
 def test_values_are_rounded_as_unbounded_integers_say(
     logit: int, multiplier: int, shift: int, offset: int
 ) -> None:
-    form = ValueFormat(
-        0, np.array([multiplier], np.int32), np.array([shift], np.int8), np.array([offset], np.int32)
-    )
+    form = ValueFormat(0, np.array([multiplier], np.int32), np.array([shift], np.int8), np.array([offset]))
     exact = (2 * logit * multiplier + (1 << shift)) // (2 << shift) + offset  # floor(x + 1/2)
 
-    assert form.values([[logit]]).tolist() == [[min(max(exact, -(2**31)), 2**31 - 1)]]
+    assert form.values([[logit]]).tolist() == [[min(max(exact, -(2**52)), 2**52 - 1)]]
 
 
 Encode = Callable[[IntegerModel, Any], Any]

@@ -155,8 +155,8 @@ def test_a_stride_of_more_steps_than_an_integer_holds_is_never_due() -> None:
     assert model.top_steps(1 << 60) == 0
 
 
-def test_values_beyond_32_bits_saturate() -> None:
-    largest, zero = np.array([2**31 - 1], np.int32), np.zeros(1, np.int32)
+def test_values_beyond_53_bits_saturate() -> None:
+    largest, zero = np.array([2**31 - 1], np.int32), np.zeros(1, np.int64)
     format = ValueFormat(0, multiplier=largest, shift=np.ones(1, np.int8), offset=zero)
 
-    assert format.values([[2**31 - 1], [-(2**31)], [2]]).tolist() == [[2**31 - 1], [-(2**31)], [2**31 - 1]]
+    assert format.values([[2**31 - 1], [-(2**31)], [2]]).tolist() == [[2**52 - 1], [-(2**52)], [2**31 - 1]]

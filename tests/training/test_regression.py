@@ -29,7 +29,7 @@ def r2_of(scale: float, offset: float, folder: Path) -> tuple[float, float, floa
     """Return R^2 in float, in integers and in the fixed point of C, of targets in some unit."""
     rng = np.random.default_rng(0)
     level = rng.normal(size=400)
-    x, y = rng.normal(0, 0.5, (400, 16, 2)) + level[:, None, None], 3 * level * scale + offset
+    x, y = rng.normal(0, 0.5, (400, 16, 2)) + level[:, None, None], level * scale + offset
     path = folder / f"{scale}_{offset}.npz"
     np.savez(path, x=x, y=y)
     config = resolve_config("npz", overrides={**STANDARD, "task_options": {"path": str(path)}})

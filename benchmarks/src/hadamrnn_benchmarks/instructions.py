@@ -41,7 +41,11 @@ def draw_networks(networks: int, seed: int = 0) -> list[Network]:
         if rng.random() < 0.3:
             shape |= {"readouts": ("mean", "max")} if rng.random() < 0.5 else {"readouts": ("last", "mean")}
         if rng.random() < 0.25:
-            shape |= {"num_layers": 2, "stride": int(rng.choice([1, 2]))}
+            shape |= {
+                "num_layers": 2,
+                "stride": int(rng.choice([1, 2])),
+                "normalize": bool(rng.random() < 0.5),
+            }
         bits: Any = rng.choice(np.array(["ternary", 2, 3, 4, 5, 6, 8], object))
         states, channels = int(rng.choice([8, 10, 12])), int(rng.integers(1, 17))
         try:

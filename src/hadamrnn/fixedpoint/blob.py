@@ -35,7 +35,7 @@ Fields = Mapping[str, Any]
 
 # A blob: header, fields of the network, those of every layer, places of arrays, arrays; hadamrnn_blob.h
 # reads it in this order.
-MAGIC, BLOB_VERSION = b"HRNN", 1
+MAGIC, BLOB_VERSION = b"HRNN", 2
 HEADER = "<4sHHII"
 MODEL_FIELDS = (
     *("input_kind", "input_bits", "activation_bits", "code_bits", "is_relu", "num_layers", "num_readouts"),
@@ -98,7 +98,7 @@ class Constants:
         return {
             "value_multiplier": self._add("multipliers of values", values.multiplier, 4),
             "value_shift": self._add("shifts of values", values.shift, 1),
-            "value_offset": self._add("offsets of values", values.offset, 4),
+            "value_offset": self._add("offsets of values", values.offset, 8),
         }
 
     def _raw(self, model: IntegerBase) -> Fields:

@@ -12,7 +12,6 @@ of r. Start reading at `encode_values`.
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import IntegerBase, Metadata
-from hadamrnn.fixedpoint.integers import Int32, check_integers, saturate, signed_range
+from hadamrnn.fixedpoint.integers import check_integers, saturate, signed_range
 
 Codes = NDArray[np.int32]
 
@@ -248,6 +247,7 @@ def raw_encoding(
 
 
 MULTIPLIER_BITS, MAX_SHIFT, MAX_FRAC_BITS = 31, 62, 30
+VALUE_BITS = 53  # of a value: JavaScript represents such integers exactly
 MAX_CHARACTERS = 3000  # limit on the text of all targets in the metadata
 
 
@@ -255,23 +255,24 @@ MAX_CHARACTERS = 3000  # limit on the text of all targets in the metadata
 class ValueFormat:
     """The conversion of a regressor's logits to fixed point; arrays have one entry for each target.
 
-        value = saturate(round(logit * multiplier / 2^shift) + offset)    to int32, ties towards +infinity
+        value = saturate(round(logit * multiplier / 2^shift) + offset)    to 53 bits, ties towards +infinity
 
-    The real answer is value / 2^frac_bits. All targets share frac_bits, which is the largest one for which
-    every possible logit gives a value within int32.
+    The real answer is value / 2^frac_bits. All targets share frac_bits: the largest one, up to 30, for which
+    every possible logit moves a value by an int32 and no value saturates. So a large offset does not make
+    the values coarser.
     """
 
     frac_bits: int
     multiplier: NDArray[np.int32]
     shift: NDArray[np.int8]  # 1..62
-    offset: NDArray[np.int32]
+    offset: NDArray[np.int64]  # of 53 bits
 
-    def values(self, logits: ArrayLike) -> Int32:
+    def values(self, logits: ArrayLike) -> NDArray[np.int64]:
         """Return the values of logits `(..., targets)`: the definition, which C equals bit for bit."""
         shift = self.shift.astype(np.int64)
         products = np.asarray(logits, np.int64) * self.multiplier.astype(np.int64)
         rounded = (products + (np.int64(1) << shift - 1) >> shift) + self.offset
-        return np.asarray(np.clip(rounded, *signed_range(32)).astype(np.int32))
+        return np.asarray(np.clip(rounded, *signed_range(VALUE_BITS)))
 
 
 def target_metadata(scale: ArrayLike, offset: ArrayLike) -> Metadata:
@@ -300,15 +301,15 @@ def value_format(model: IntegerBase) -> ValueFormat | None:
     if pairs is None:
         return None
     scales, offsets = pairs.T
-    largest = float((np.abs(scales) * model.logit_bound + np.abs(offsets)).max())
-    room = MULTIPLIER_BITS - math.frexp(largest)[1]  # largest < 2^exponent
-    frac_bits = min(max(room, 0), MAX_FRAC_BITS)
+    moves = np.abs(scales) * model.logit_bound
+    _, (move, largest) = np.frexp([moves.max(), (moves + np.abs(offsets)).max()])  # below 2^exponent
+    frac_bits = int(np.clip(min(MULTIPLIER_BITS - move, VALUE_BITS - 1 - largest), 0, MAX_FRAC_BITS))
     factors = np.ldexp(scales, frac_bits)
     _, exponents = np.frexp(factors)
     shifts = np.clip(MULTIPLIER_BITS - exponents, 1, MAX_SHIFT)
     low, high = signed_range(32)
     multipliers = np.clip(np.rint(np.ldexp(factors, shifts)), low + 1, high)
-    whole = np.clip(np.floor(np.ldexp(offsets, frac_bits) + 0.5), low, high)
+    whole = np.clip(np.floor(np.ldexp(offsets, frac_bits) + 0.5), *signed_range(VALUE_BITS))
     return ValueFormat(
-        frac_bits, multipliers.astype(np.int32), shifts.astype(np.int8), whole.astype(np.int32)
+        frac_bits, multipliers.astype(np.int32), shifts.astype(np.int8), whole.astype(np.int64)
     )

@@ -170,7 +170,7 @@ typedef struct {
     const uint8_t *raw_knee; /* a byte for each channel */
     const uint8_t *value_multiplier; /* 4 bytes for each target of a regressor */
     const uint8_t *value_shift; /* a byte for each target */
-    const uint8_t *value_offset; /* 4 bytes for each target */
+    const uint8_t *value_offset; /* 8 bytes for each target */
 } hadamrnn_model;
 
 /* The calibration of a channel, set by the application: its reading at rest, and a gain in units of 2^-14. */

@@ -229,7 +229,7 @@ static void hadamrnn_read_arrays(hadamrnn_reader *reader, hadamrnn_model *model)
     model->raw_knee = hadamrnn_take_array(reader, channels);
     model->value_multiplier = hadamrnn_take_array(reader, 4u * (uint64_t)model->output_size);
     model->value_shift = hadamrnn_take_array(reader, model->output_size);
-    model->value_offset = hadamrnn_take_array(reader, 4u * (uint64_t)model->output_size);
+    model->value_offset = hadamrnn_take_array(reader, 8u * (uint64_t)model->output_size);
     hadamrnn_require(reader, (model->value_multiplier == NULL) == (model->value_shift == NULL));
     hadamrnn_require(reader, (model->value_multiplier == NULL) == (model->value_offset == NULL));
     hadamrnn_require(reader, ((uint_fast16_t)features == features) && ((size_t)pitch == pitch));

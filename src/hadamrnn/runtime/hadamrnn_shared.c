@@ -179,7 +179,9 @@ static bool hadamrnn_check_readout(const hadamrnn_model *model)
     }
     for (uint16_t k = 0; fits && (k < model->output_size); k++) {
         const uint8_t shift = (model->value_shift == NULL) ? 1u : hadamrnn_byte(model->value_shift + k);
-        fits = hadamrnn_check_logit(model, k) && (shift >= 1u) && (shift <= 62u);
+        const int32_t top = (model->value_offset == NULL) ? 0 : hadamrnn_long(model->value_offset + (8u * k) + 4u);
+        fits = hadamrnn_check_logit(model, k) && (shift >= 1u) && (shift <= 62u) && (top < HADAMRNN_VALUE_TOP) &&
+               (top >= -HADAMRNN_VALUE_TOP);
     }
     return fits;
 }

@@ -42,7 +42,7 @@ extern "C" {
 #define HADAMRNN_INCONSISTENT 19u /* a size or a value is out of range, or a sum could overflow */
 #define HADAMRNN_TOO_MANY_LAYERS 20u /* more than HADAMRNN_LAYERS */
 
-#define HADAMRNN_BLOB_VERSION 1u
+#define HADAMRNN_BLOB_VERSION 2u
 
 /* An opened network. It contains pointers to its own members: do not copy it. */
 typedef struct {
@@ -62,7 +62,7 @@ uint8_t hadamrnn_step(const hadamrnn_model *model, const hadamrnn_memory *memory
 uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrnn_memory *memory, uint32_t id); /* the others */
 void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, int32_t *logits);
 uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *logits);
-void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int32_t *values); /* of a regressor */
+void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int64_t *values); /* of a regressor */
 void hadamrnn_calibrate(const hadamrnn_model *model, const hadamrnn_calibration *channels, const int32_t *raw,
                         int32_t *corrected);
 

@@ -65,17 +65,22 @@ HADAMRNN_API uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t
     return clipped;
 }
 
-/* The answers of a regressor: value = saturate(round(logit multiplier / 2^shift) + offset) of every target, to 32 bits. */
-HADAMRNN_API void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int32_t *values)
+#define HADAMRNN_VALUE_TOP (INT32_C(1) << 20) /* limit on the upper 32 of the 53 bits of a value */
+
+/* The answers of a regressor: value = saturate(round(logit multiplier / 2^shift) + offset) of every target, to 53 bits. */
+HADAMRNN_API void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int64_t *values)
 {
+    const int64_t limit = HADAMRNN_VALUE_TOP * (INT64_C(1) << 32);
     for (uint_fast16_t k = 0; k < model->output_size; k++) {
         values[k] = logits[k];
         if (model->value_multiplier != NULL) {
             const uint_fast8_t shift = hadamrnn_byte(model->value_shift + k);
             const int64_t product = (int64_t)logits[k] * hadamrnn_long(model->value_multiplier + (4u * k));
             const int64_t rounded = (product + (INT64_C(1) << (shift - 1u))) >> shift;
-            const int64_t value = rounded + hadamrnn_long(model->value_offset + (4u * k));
-            values[k] = (value > INT32_MAX) ? INT32_MAX : ((value < INT32_MIN) ? INT32_MIN : (int32_t)value);
+            const uint8_t *const offset = model->value_offset + (8u * k);
+            const int64_t top = hadamrnn_long(offset + 4) * (INT64_C(1) << 32);
+            const int64_t value = rounded + top + (uint32_t)hadamrnn_long(offset);
+            values[k] = (value >= limit) ? (limit - 1) : ((value < -limit) ? -limit : value);
         }
     }
 }

@@ -47,7 +47,7 @@ export class Network {
   /** Return the class that the logits name. */
   classify(logits: Int32Array): number;
   /** Return a regressor's answers of logits, integers in units of 2^-values.fracBits. */
-  fixedValues(logits: ArrayLike<number>): Int32Array;
+  fixedValues(logits: ArrayLike<number>): Float64Array;
   /** Return readings corrected by a device's zero and gain of each channel, the gain in units of 2^-14. */
   calibrate(readings: ArrayLike<number>, zero: ArrayLike<number>, gain: ArrayLike<number>): Int32Array;
   /** Return the codes of a sensor's raw readings, an int32 for each channel. */

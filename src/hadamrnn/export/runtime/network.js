@@ -292,10 +292,10 @@ export class Network {
   /** Return a regressor's values for these logits, integers in units of 2^-values.fracBits. */
   fixedValues(logits) {
     const { multiplier, shift, offset } = this.values;
-    return Int32Array.from(logits, (logit, k) => {
+    return Float64Array.from(logits, (logit, k) => {
       const product = BigInt(logit) * BigInt(multiplier[k]);
       const rounded = (product + (1n << BigInt(shift[k] - 1))) >> BigInt(shift[k]);
-      return saturated(Number(rounded) + offset[k], 32);
+      return saturated(Number(rounded + BigInt(offset[k])), 53);
     });
   }
 
