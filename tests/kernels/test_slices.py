@@ -7,7 +7,10 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import integers
 
+from hadamrnn.kernels.call import MAX_SLICES, count_slices
 from hadamrnn.kernels.library import run_slices_on
 
 
@@ -54,3 +57,13 @@ def test_a_kernel_that_fails_in_a_helper_fails_the_call() -> None:
 
     with pytest.raises(ValueError, match="refused its sizes"):
         run_slices_on(2, kernel, None, 40)
+
+
+@given(parts=integers(0, 10**6), work=integers(0, 10**12), grain=integers(1, 10**9))
+def test_a_call_is_cut_into_as_few_slices_as_its_work_needs(parts: int, work: int, grain: int) -> None:
+    slices = count_slices(parts, work, grain)
+
+    assert 1 <= slices <= max(1, min(parts, MAX_SLICES))
+    assert slices == parts or slices & (slices - 1) == 0  # threads get equal shares
+    assert slices == 1 or (slices / 2 * grain < work)  # half as many would be too long
+    assert slices in (max(1, parts), MAX_SLICES) or slices * grain >= work

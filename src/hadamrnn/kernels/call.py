@@ -36,6 +36,9 @@ INTEGERS = ("ids", "lengths")
 # Sums longer than this are cut into pieces that threads share.
 _SUM_SIZE = 1 << 18
 _SUM_PIECES = 16
+MAX_SLICES = 32
+# Entries of states of a slice: about 50 microseconds.
+GRAIN = 1 << 16
 REAL = {torch.float32: np.float32, torch.float64: np.float64}
 
 
@@ -97,6 +100,19 @@ def num_checkpoints(recurrence: Recurrence) -> int:
     return max(-(-recurrence.time // recurrence.segment) - 1, 0)
 
 
+def count_slices(parts: int, work: int, grain: int) -> int:
+    """Return into how many slices a kernel cuts `parts` rows: a power of two, or all parts if they are fewer.
+
+    Args:
+        work: the work of the whole call, in any unit.
+        grain: the work that takes many times as long as starting a slice, a few microseconds.
+    """
+    wanted = 1
+    while wanted < MAX_SLICES and wanted * grain < work:
+        wanted *= 2
+    return max(1, min(parts, wanted))
+
+
 class Call:
     """A structure of arguments for C, and the tensors behind its pointers."""
 
@@ -128,15 +144,16 @@ class ScanCall(Call):
 
     Args:
         results: the result of `empty_results`.
-        slices: largest number of slices of the batch.
+        most: the largest number of slices of the batch.
     """
 
-    def __init__(self, recurrence: Recurrence, results: Results, slices: int) -> None:
+    def __init__(self, recurrence: Recurrence, results: Results, most: int = MAX_SLICES) -> None:
         super().__init__(ScanArgs(), recurrence.signs.dtype)
         self.is_dense = recurrence.ids is None
         self.decay = recurrence.decay
         rows = -(-recurrence.batch // tile_rows(self.dtype)) if recurrence.pools else recurrence.batch
-        self.args.num_slices = max(1, min(rows, slices))
+        numbers = recurrence.batch * recurrence.time * recurrence.hidden_size
+        self.args.num_slices = count_slices(min(rows, most), numbers, GRAIN)
         self.shapes = _shapes(recurrence)
         for name in (*DIFFERENTIABLE, *INTEGERS, "thresholds"):
             self.point_field(name, getattr(recurrence, name))

@@ -14,11 +14,12 @@ from torch.autograd import Function
 from torch.nn.functional import linear
 
 from hadamrnn.kernels.backend import is_traced, runs_natively
-from hadamrnn.kernels.call import Call, sum_slices
+from hadamrnn.kernels.call import Call, count_slices, sum_slices
 from hadamrnn.kernels.library import ProductArgs
 from hadamrnn.kernels.recurrence import Recurrence
 
-MAX_SLICES = 32
+# Multiply-adds of a slice: about 50 microseconds.
+GRAIN = 1 << 23
 # Limit on the total size of the matrices that the slices of a sum produce.
 SUMS_BYTES = 8 << 20
 
@@ -64,7 +65,8 @@ class Project(Function):
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return a b + bias for tensors with two dimensions."""
     rows, depth, columns = *a.shape, b.shape[1]
-    call = Call(ProductArgs(rows, columns, depth, depth, 1, max(1, min(rows, MAX_SLICES))), a.dtype)
+    slices = count_slices(rows, rows * columns * depth, GRAIN)
+    call = Call(ProductArgs(rows, columns, depth, depth, 1, slices), a.dtype)
     call.point("a", a, (rows, depth))
     call.point("b", b, (depth, columns))
     call.point("bias", bias, (columns,))
@@ -78,7 +80,7 @@ def sum_of_products(a: Tensor, b: Tensor) -> Tensor:
     """Return a' b: the sum of the products of the rows of two tensors."""
     depth, rows, columns = *a.shape, b.shape[1]
     most = max(2, SUMS_BYTES // max(1, rows * columns * a.element_size()))
-    slices = max(1, min(depth, MAX_SLICES, most))
+    slices = count_slices(min(depth, most), rows * columns * depth, GRAIN)
     call = Call(ProductArgs(rows, columns, depth, 1, rows, slices), a.dtype)
     call.point("a", a, (depth, rows))
     call.point("b", b, (depth, columns))

@@ -26,7 +26,6 @@ from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurren
 NUM_DIFFERENTIABLE_RESULTS = 5  # output, last, mean, positive and max
 # Limit on the total size of the private gradient sums of all slices (two slices are always allowed).
 SUMS_BYTES = 32 << 20
-MAX_SLICES = 32
 
 
 def native_scan(signs: Tensor) -> Callable[..., tuple[Tensor, ...]]:
@@ -54,7 +53,7 @@ def forward(recurrence: Recurrence) -> Results:
     if recurrence.pools and recurrence.lengths is not None:  # rows that end early do not write all of these
         for left in (results.mean_bits, results.positive_bits, results.checkpoints):
             left.zero_()
-    call = ScanCall(recurrence, results, MAX_SLICES)
+    call = ScanCall(recurrence, results)
     output = "output" if recurrence.output_weight is None else "logits"
     for name, tensor in ((output, results.output), *((name, getattr(results, name)) for name in POOLS)):
         call.point_field(name, tensor if tensor.dim() > 1 else None)
@@ -79,7 +78,7 @@ def backward(
     # The gradient of a result that was not requested has one dimension.
     grad_output, *others = (None if g is not None and g.dim() < 2 else g for g in gradients)
     wanted = list(wanted)
-    call = ScanCall(recurrence, results, backward_slices(recurrence))
+    call = ScanCall(recurrence, results, most_slices(recurrence))
     if results.output.dim() == 3:
         call.point_field("output", results.output)
     call.point_field("grad_output" if recurrence.output_weight is None else "grad_logits", grad_output)
@@ -90,12 +89,12 @@ def backward(
     return call.gradients("pool_backward" if recurrence.pools else "scan_backward", wanted)
 
 
-def backward_slices(recurrence: Recurrence) -> int:
-    """Return the number of slices for sums of gradients, a function of the shape only."""
+def most_slices(recurrence: Recurrence) -> int:
+    """Return the largest number of slices whose sums of gradients fit into memory."""
     sums = [getattr(recurrence, name) for name in ("weight", "bias", "signs", "output_weight")]
     itemsize = recurrence.signs.element_size()
     size = sum(0 if tensor is None else tensor.numel() for tensor in sums) * itemsize
-    return min(MAX_SLICES, max(2, SUMS_BYTES // max(size, 1)))
+    return max(2, SUMS_BYTES // max(size, 1))
 
 
 def _forward(*arguments: Any) -> Results:

@@ -15,7 +15,7 @@ INLINE int64_t NAME(norm_length)(const NormArgs *args, int64_t row)
 /* Add to first[i] the sum of one of these terms over the valid steps of the slice. `kind` is a constant:
  *
  *     SUM_STATES      h
- *     SUM_SQUARES     (h - centre)^2
+ *     SUM_SQUARES     (h - centre)^2, and to `second` h - centre
  *     SUM_GRADIENTS   g, and to `second` g (h - centre), g = grad_y where ReLU lets it through
  */
 enum { NAME(SUM_STATES), NAME(SUM_SQUARES), NAME(SUM_GRADIENTS) };
@@ -34,7 +34,11 @@ INLINE void NAME(norm_sum)(int kind, const NormArgs *args, int64_t slice, const 
                 const REAL *restrict h = (const REAL *)args->h + (row * args->time + t) * size;
                 if (kind == NAME(SUM_STATES)) for (int64_t i = 0; i < size; i++) block[i] += h[i];
                 if (kind == NAME(SUM_SQUARES))
-                    for (int64_t i = 0; i < size; i++) block[i] += (h[i] - centre[i]) * (h[i] - centre[i]);
+                    for (int64_t i = 0; i < size; i++) {
+                        REAL apart = h[i] - centre[i];
+                        block[i] += apart * apart;
+                        block[size + i] += apart;
+                    }
                 if (kind == NAME(SUM_GRADIENTS)) {
                     const REAL *restrict grad = (const REAL *)args->grad_y + (row * args->time + t) * size;
                     for (int64_t i = 0; i < size; i++) {
@@ -45,24 +49,30 @@ INLINE void NAME(norm_sum)(int kind, const NormArgs *args, int64_t slice, const 
                 }
             }
             for (int64_t i = 0; i < size; i++) first[i] += block[i];
-            for (int64_t i = 0; kind == NAME(SUM_GRADIENTS) && i < size; i++) second[i] += block[size + i];
+            for (int64_t i = 0; kind != NAME(SUM_STATES) && i < size; i++) second[i] += block[size + i];
         }
     }
 }
 
-/* sums[slice]: the sum of h, and that of the squares around the slice's own mean. */
+/* sums[slice]: the sum of h, and that of the squares around the slice's own mean. The second pass corrects what the
+ * first one has rounded. */
 int NAME(norm_moments)(const NormArgs *args, int64_t slice)
 {
     int64_t size = args->size, count = 0;
-    REAL *sums = (REAL *)args->sums + slice * 2 * size, *work = calloc((size_t)(3 * size) + 1, sizeof(REAL));
-    if (!work) return STATUS_NO_MEMORY;
+    REAL *sums = (REAL *)args->sums + slice * 2 * size, *mean = calloc((size_t)(4 * size) + 1, sizeof(REAL));
+    if (!mean) return STATUS_NO_MEMORY;
+    REAL *apart = mean + size, *block = mean + 2 * size;
     for (int64_t row = slice * args->batch / args->num_slices; row < (slice + 1) * args->batch / args->num_slices; row++)
         count += NAME(norm_length)(args, row);
     memset(sums, 0, (size_t)(2 * size) * sizeof(REAL));
-    NAME(norm_sum)(NAME(SUM_STATES), args, slice, NULL, sums, NULL, work + size);
-    for (int64_t i = 0; count && i < size; i++) work[i] = sums[i] / (REAL)count;
-    NAME(norm_sum)(NAME(SUM_SQUARES), args, slice, work, sums + size, NULL, work + size);
-    free(work);
+    NAME(norm_sum)(NAME(SUM_STATES), args, slice, NULL, sums, NULL, block);
+    for (int64_t i = 0; count && i < size; i++) mean[i] = sums[i] / (REAL)count;
+    NAME(norm_sum)(NAME(SUM_SQUARES), args, slice, mean, sums + size, apart, block);
+    for (int64_t i = 0; count && i < size; i++) {
+        sums[i] = mean[i] * (REAL)count + apart[i];
+        sums[size + i] -= apart[i] * apart[i] / (REAL)count;
+    }
+    free(mean);
     return STATUS_OK;
 }
 
