@@ -288,3 +288,16 @@ def test_no_control_character_of_a_run_reaches_the_terminal(
         answer = command(*line)
         assert answer.status == 2 and answer.err.count("\n") == 1, answer
         assert "\x1b" not in answer.out + answer.err
+
+
+@pytest.mark.parametrize(
+    "words", [("eval", "RUN"), ("train", "RUN.csv", "--out", "new"), ("RUN",), ("eval", "run", "--RUN")]
+)
+def test_no_control_character_of_a_command_line_reaches_the_terminal(
+    words: tuple[str, ...], command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "\x1b[31m.csv").write_text("a\n")
+    answer = command(*(word.replace("RUN", f"{tmp_path}/\x1b[31m") for word in words))
+
+    assert answer.status == 2 and answer.err.count("\n") == 1
+    assert "\\x1b[31m" in answer.err and "\x1b" not in answer.err

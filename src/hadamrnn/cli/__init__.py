@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hadamrnn import packages
-from hadamrnn.errors import InputError
+from hadamrnn.errors import InputError, printable
 from hadamrnn.interrupts import Interrupted
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         drop_unwritable_output()
         return 0
     except (InputError, OSError) as error:
-        print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)  # always one line
+        print(f"{name}: {_line(str(error))}", file=sys.stderr)
         drop_unwritable_output()
         return 2
     except (MemoryError, RuntimeError) as error:
@@ -64,6 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{name}: out of memory. Try smaller batches, a smaller network or less data.", file=sys.stderr)
         return 2
     return status or 0
+
+
+def _line(message: str) -> str:
+    """Return a message on one line, without control characters, which paths and options may contain."""
+    return printable(" ".join(message.split()))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -105,7 +110,7 @@ class OneLineParser(argparse.ArgumentParser):
         print(end="", flush=True)  # flush within `main`, like the output of a command
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {' '.join(message.split())}. See {self.prog} --help.", file=sys.stderr)
+        print(f"{self.prog}: {_line(message)}. See {self.prog} --help.", file=sys.stderr)
         raise SystemExit(2)
 
 
