@@ -1,5 +1,7 @@
 """Mixtures of runs: files of one run among those of another, and data that have changed since.
 
+Among the runs are one with a decision, one with a front end, a detector, and the reservoir of an estimator.
+
 Every command on a mixture must refuse it in one line, unless all files that it reads belong to one run; then
 it must answer as it does for that run. Start at `fuzz_mixtures`.
 """
@@ -19,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hadamrnn import cli
+from hadamrnn import HadamRNNClassifier, cli
 from hadamrnn.run import RunOptions, train
 from hadamrnn.training.config import read_config
 from tests.fuzz.worker import run_limited
@@ -28,10 +30,14 @@ RUN_FILES = (
     *("config.yaml", "run.json", "model.safetensors", "model.int.safetensors"),
     *("resume.safetensors", "metrics.jsonl"),
 )
-STOP_AFTER = 3  # steps
+STOP_AFTER = 6  # steps
 DATA_FILES = ("mine.csv", "mine.npz")
 LOADED = ("config.yaml", "run.json", "model.safetensors")
 INTEGER = "model.int.safetensors"
+RATE = ("--rate", "200")
+LOOSE = ("--false-alarms-per-hour", "100000")
+WINDOWS = "--label kind --window 8 --group time".split()
+BANDS = "--label kind --window 64 --group time --features bands --frame 64 --bands 8 --rate 200".split()
 GROUPS = (
     *((name,) for name in (*RUN_FILES, *DATA_FILES, *DATA_FILES)),
     *(("config.yaml", "run.json"), ("model.safetensors", INTEGER)),
@@ -64,6 +70,8 @@ CHECKS = {
     "export --to page": Check(
         ("export", "run", "--to", "page", "--out", "out"), (*LOADED, INTEGER, "data"), "out"
     ),
+    "tune": Check(("tune", "run", "new", *LOOSE, *RATE), (*LOADED, INTEGER), f"run/{INTEGER}"),
+    "eval --stream": Check(("eval", "run", "new", "--stream", "--json"), (*LOADED, INTEGER)),
     "train --resume": Check(
         ("train", "--resume", "run", "--quiet"),
         ("config.yaml", "run.json", "resume.safetensors", "metrics.jsonl", "data"),
@@ -168,7 +176,9 @@ def _owners(arena: Arena, check: Check, files: Files) -> list[str]:
 
 def _reads(check: Check, files: Files, data: str) -> list[str]:
     reads = check.reads
-    if "export" in check.words and INTEGER not in files:
+    if check.words[0] in ("eval", "predict") and "run.json" not in files:
+        reads = ("run.json", INTEGER)  # the folder of a detector
+    elif "export" in check.words and INTEGER not in files:
         reads = (*LOADED, "data")  # quantizes first
     elif "c" in check.words and "model.safetensors" not in files:
         reads = (INTEGER,)  # an integer model alone is enough for C
@@ -178,7 +188,7 @@ def _reads(check: Check, files: Files, data: str) -> list[str]:
 
 
 def _data_of(files: Files) -> str:
-    return "mine.npz" if b"mine.npz" in files["config.yaml"] else "mine.csv"
+    return "mine.npz" if b"mine.npz" in files.get("config.yaml", b"") else "mine.csv"
 
 
 def _mix(arena: Arena, rng: random.Random) -> tuple[str, Files]:
@@ -226,22 +236,49 @@ def make_arena(folder: Path) -> Arena:
         "csv with other data": (shifted, scaled, "mine.csv", 0),
         "npz": (table, arrays, "mine.npz", 0),
         "npz with other data": (shifted, scaled, "mine.npz", 0),
+        "bands": (table, arrays, "mine.csv", 0),
     }
     for name, (csv_text, npz_bytes, source, seed) in trainings.items():
         arena.fill({"mine.csv": csv_text.encode(), "mine.npz": npz_bytes})
         (folder / "run").rmdir()
-        reading = ["--label", "kind", "--window", "8", "--group", "time"] if source == "mine.csv" else []
+        reading = [] if source == "mine.npz" else BANDS if name == "bands" else WINDOWS
         words = ["train", str(folder / source), *reading, "--out", str(folder / "run"), "--seed", str(seed)]
         sizes = ["--hidden-size", "32", "--learning-rate", "0.01", "--epochs", "6", "--threads", "1"]
         _must(*words, *sizes, "--quiet")
         _must("quantize", str(folder / "run"))
         arena.keep(name)
+        if name in ("csv", "bands"):
+            _must("tune", str(folder / "run"), str(folder / "new.csv"), *LOOSE, *RATE)
+            arena.keep(f"{name}, tuned")
+    _keep_models_without_runs(arena, table)
     arena.fill({"mine.csv": table.encode(), "mine.npz": arrays})
     _stop_halfway(arena.intact["csv with another seed"]["config.yaml"], folder)
     arena.keep("csv with another seed, half-trained")
     arena.changed["mine.csv"] = [each.encode() for each in _changed_tables(table)]
     arena.changed["mine.npz"] = _changed_arrays()
     return arena
+
+
+def _keep_models_without_runs(arena: Arena, table: str) -> None:
+    """Keep the folder of a detector, and a reservoir in the place of a run's integer network."""
+    arena.fill({"mine.csv": table.encode()})
+    (arena.folder / "run").rmdir()
+    normal = [
+        str(arena.folder / "mine.csv"),
+        "--columns",
+        "force",
+        "--goal",
+        "anomaly",
+        "--hidden-size",
+        "16",
+    ]
+    _must("train", *normal, "--out", str(arena.folder / "run"), "--threads", "1", "--quiet")
+    arena.keep("detector")
+    with np.load(io.BytesIO(_arrays())) as arrays:
+        reservoir = HadamRNNClassifier(random_state=0).fit(arrays["x"], arrays["y"]).quantize()
+    arena.fill({"mine.csv": table.encode()})
+    reservoir.save(arena.folder / "run" / INTEGER)
+    arena.keep("reservoir")
 
 
 def _stop_halfway(config: bytes, folder: Path) -> None:
@@ -264,7 +301,7 @@ def _table(gain: float = 1.0, offset: float = 0.0) -> str:
     rows = [
         f"{gain * (np.sin(step / pace) + 0.3 * rng.normal()) + offset:.4f},{kind}"
         for kind, pace in (("slow", 3.0), ("fast", 1.7))
-        for step in range(320)
+        for step in range(480)
     ]
     return "\n".join(["force,kind", *rows]) + "\n"
 

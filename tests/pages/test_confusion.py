@@ -21,3 +21,14 @@ def test_a_matrix_without_samples_is_drawn() -> None:
     page = to_html(confusion_page("Title", "Lead", {"a": None, "b": None}, [[0, 0], [0, 0]]))
 
     assert "0 samples are off the diagonal." in page
+
+
+def test_a_page_counts_samples_and_errors_of_every_class_the_most_frequent_first() -> None:
+    recall = {"a": 3 / 6, "b": 1.0, "c": None}
+    found = confusion_page("Title", "Lead", recall, [[3, 1, 2], [0, 4, 0], [0, 0, 0]])
+
+    grid = found.sections[0].parts[0].grid
+    assert grid is not None
+    rows = [[cell.text for cell in row] for row in grid.lines]
+    assert rows == [["a", "6", "50.0 %", "c (2), b (1)"], ["b", "4", "100.0 %", ""], ["c", "0", "none", ""]]
+    assert "3 samples are off the diagonal." in to_html(found)

@@ -7,13 +7,15 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint import encode_inputs
 from hadamrnn.network import Network
 from hadamrnn.nn.stack import HadamStack
-from hadamrnn.quantization.calibration import Calibration, NotFinite, calibrate
+from hadamrnn.quantization.calibration import Calibration, NotFinite, _percentile, calibrate
 from hadamrnn.quantization.chain import IntegerNetwork
 from hadamrnn.quantization.lowering import lower
 from tests.quantization.models import drawn_model, random_inputs, random_model
@@ -73,6 +75,13 @@ def test_a_percentile_lets_the_outliers_saturate() -> None:
     assert calibrate(model, [(x[1:], None)]).max_state == most.max_state
     assert fine.logit_scale < coarse.logit_scale
     assert encode_inputs(coarse, x.numpy())[1] < encode_inputs(fine, x.numpy())[1]
+
+
+@given(st.lists(st.floats(-9, 9), min_size=1, max_size=12), st.floats(0.1, 100))
+def test_a_percentile_is_the_smallest_value_that_covers_its_share(values: list[float], share: float) -> None:
+    covering = [value for value in values if 100 * sum(v <= value for v in values) >= len(values) * share]
+
+    assert _percentile(values, share) == min(covering)
 
 
 @torch.no_grad()
