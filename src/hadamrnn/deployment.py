@@ -7,7 +7,6 @@ integer model that comes without data.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -112,13 +111,23 @@ def write_onnx(
     """Write the float model of a run, and its integer model if any, as ONNX graphs of raw values."""
     from hadamrnn.export.onnx import ValueUnits, export_onnx
 
-    units = ValueUnits.of(facts.offset, facts.scale, facts.levels)
-    targets = facts.targets
-    if targets is not None:
-        offset, scale = np.array(targets.offset), np.array(targets.scale)
-        units = replace(units, target_offset=offset, target_scale=scale)
-    models: dict[str, Any] = {"float_model": model, "integer_model": integer}
-    folder = export_onnx(out, name, **models, units=units, class_names=facts.class_names, force=force)
+    units: dict[str, Any] = {}
+    if facts.offset is not None and facts.scale is not None:
+        units = {"offset": np.array(facts.offset), "scale": np.array(facts.scale)}
+    elif facts.levels is not None:  # a code k in 0..levels means k / levels
+        units = {"offset": np.zeros(1), "scale": np.full(1, float(facts.levels))}
+    if facts.targets is not None:
+        units["target_offset"] = np.array(facts.targets.offset)
+        units["target_scale"] = np.array(facts.targets.scale)
+    folder = export_onnx(
+        out,
+        name,
+        float_model=model,
+        integer_model=integer,
+        units=ValueUnits(**units),
+        class_names=facts.class_names,
+        force=force,
+    )
     return Export(folder)
 
 

@@ -144,7 +144,7 @@ def seal(content: bytes) -> bytes:
     The keys of the header are sorted, so that equal content gives equal bytes: the library writes its
     metadata in the random order of a hash map.
     """
-    header, tensors = _split(content, "The file")
+    header, tensors = split_header(content, "The file")
     header["__metadata__"][SEAL] = _checksum(header, tensors)
     text = _canonical(header)
     text += b" " * (-len(text) % 8)  # tensors start at a multiple of 8, as in the original
@@ -157,7 +157,7 @@ def read_sealed(path: str | Path, kind: str, version: str, advice: str) -> tuple
     `advice` is added to the error for a file of another format.
     """
     content = read_regular(path, MAX_TENSOR_BYTES)
-    header, tensors = _split(content, path)
+    header, tensors = split_header(content, path)
     metadata: dict[str, str] = header["__metadata__"]
     check_format(metadata, path, kind, version, advice)
     if metadata.pop(SEAL, None) != _checksum(header, tensors):
@@ -175,8 +175,8 @@ def one_line(error: object) -> str:
     return printable(" ".join(str(error).split()))[:200]
 
 
-def _split(content: bytes, source: str | Path) -> tuple[dict[str, Any], bytes]:
-    """Return the header and the tensors' bytes of a safetensors file."""
+def split_header(content: bytes, source: str | Path) -> tuple[dict[str, Any], bytes]:
+    """Return the header and the tensors' bytes of a safetensors file, whose lengths are checked."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(MAX_HEADER_BYTES, len(content) - 8):
         raise damaged(source, "it is shorter than its header says, or no safetensors file.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from html import escape
 
 from hadamrnn.pages.document import Cell, Document, Grid
@@ -29,7 +30,7 @@ def without_empty_columns(grid: Grid) -> Grid:
     >>> without_empty_columns(Grid(("a", "b"), ((Cell("1"), Cell()),))).header
     ('a',)
     """
-    return grid.columns(i for i in range(len(grid.header)) if any(line[i].text for line in grid.lines))
+    return _columns(grid, lambda column: any(cell.text for cell in column))
 
 
 def without_commands(grid: Grid) -> Grid:
@@ -38,8 +39,14 @@ def without_commands(grid: Grid) -> Grid:
     >>> without_commands(Grid(("a", "b"), ((Cell("1"), Cell("ls", "code")),))).header
     ('a',)
     """
-    return grid.columns(
-        i for i in range(len(grid.header)) if all(line[i].mark != "code" for line in grid.lines)
+    return _columns(grid, lambda column: all(cell.mark != "code" for cell in column))
+
+
+def _columns(grid: Grid, wanted: Callable[[Sequence[Cell]], bool]) -> Grid:
+    """Return the grid with the columns whose cells are wanted."""
+    kept = [i for i in range(len(grid.header)) if wanted([line[i] for line in grid.lines])]
+    return Grid(
+        tuple(grid.header[i] for i in kept), tuple(tuple(line[i] for i in kept) for line in grid.lines)
     )
 
 

@@ -29,7 +29,8 @@ def run(args: ModelsOptions) -> None:
     from hadamrnn import models
 
     if args.name is not None:
-        _written(args, models.copy(models.find(args.name), args.out or Path()))
+        written = [str(path) for path in models.copy(models.find(args.name), args.out or Path())]
+        args.show({"written": written}, f"written: {', '.join(written)}")
     else:
         check_unused(args, "without a NAME", "out")
         found = models.shipped()
@@ -49,8 +50,3 @@ def _line(model: Any) -> str:
         f"  values         {inputs.unit}; {inputs.rate}; {inputs.steps} steps\n"
         f"  preprocessing  {inputs.preprocessing}"
     )
-
-
-def _written(args: ModelsOptions, paths: list[Path]) -> None:
-    written = [str(path) for path in paths]
-    args.show({"written": written}, f"written: {', '.join(written)}")

@@ -91,9 +91,9 @@ def network_cost(network: Network, activation_bits: int | None = None) -> Cost:
     Cost(bytes=803, multiplications=768, additions=2816, ram=None)
     """
     bits = state_bits(network) if activation_bits is None else activation_bits
-    stored = network_size(replace(network, activation_bits=bits)).bits
+    stored = network_size(replace(network, activation_bits=bits)).bytes
     step = fast_step_cost(network).total
-    return Cost(-(-stored // 8), step.multiplications, step.additions)
+    return Cost(stored, step.multiplications, step.additions)
 
 
 @dataclass(frozen=True)

@@ -102,15 +102,6 @@ class ValueUnits:
     target_offset: NDArray[np.float64] | None = None  # (outputs,), with target_scale
     target_scale: NDArray[np.float64] | None = None
 
-    @classmethod
-    def of(
-        cls, offset: Sequence[float] | None, scale: Sequence[float] | None, levels: int | None
-    ) -> ValueUnits:
-        """Return the units of a run: standardised values, or codes 0..levels that mean code / levels."""
-        if offset is not None and scale is not None:
-            return cls(np.array(offset, np.float64), np.array(scale, np.float64))
-        return cls() if levels is None else cls(np.zeros(1), np.full(1, float(levels)))
-
 
 class FloatRecipe(LayeredRecipe):
     """A `SequenceModel` of Hadamard layers that read forwards, in float32 with its quantized weights."""

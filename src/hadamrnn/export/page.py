@@ -152,13 +152,13 @@ def _layers(model: IntegerModel | IntegerReservoir) -> list[tuple[str, int]]:
 def _figures(model: IntegerModel | IntegerReservoir) -> list[tuple[str, str]]:
     """Return the size of the weights and the additions of the recurrence, with their labels."""
     if isinstance(model, IntegerReservoir):
-        bits, cost = reservoir_size(model.features).bits, reservoir_step_cost(model.features)
+        size, cost = reservoir_size(model.features).bytes, reservoir_step_cost(model.features)
         recurrence = "H D h and counts"
     else:
-        bits, cost = network_size(model.network).bits, fast_step_cost(model.network)
+        size, cost = network_size(model.network).bytes, fast_step_cost(model.network)
         recurrence = "W h"
     return [
-        ("weights", f"{-(-bits // 8):,} bytes"),
+        ("weights", f"{size:,} bytes"),
         (f"additions for {recurrence}", f"{cost.recurrent.additions:,} a step"),
     ]
 

@@ -36,6 +36,11 @@ class Size:
         return self.signs + self.weights + self.biases + self.scales
 
     @property
+    def bytes(self) -> int:
+        """`bits` in whole bytes: the weight payload of an integer file, if sizes are multiples of 8."""
+        return -(-self.bits // 8)
+
+    @property
     def kilobytes(self) -> float:
         return self.bits / 8192
 

@@ -29,7 +29,15 @@ from safetensors import numpy as safetensors_numpy
 
 from hadamrnn.architecture import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError, damaged, naming
-from hadamrnn.files import INTEGER_FILE, check_format, one_line, read_regular, write_atomically
+from hadamrnn.files import (
+    INTEGER_FILE,
+    check_format,
+    one_line,
+    parse_json,
+    read_regular,
+    split_header,
+    write_atomically,
+)
 from hadamrnn.fixedpoint.integers import Bytes, pack, unpack
 from hadamrnn.fixedpoint.layer import IntegerLayer, activation_bits, check_integer_network
 from hadamrnn.fixedpoint.model import IntegerModel
@@ -41,15 +49,14 @@ FORMAT = "hadamrnn-integer-model"
 VERSION = 3
 ENTRY = "hadamrnn"  # the one entry of safetensors' own metadata
 MAX_FILE_BYTES = 1 << 30
-MAX_HEADER_BYTES = 1 << 20
 
 # Fields of a layer and of the model besides arrays, metadata and the network.
 _LAYER_SCALARS = ("input_bits", "hidden_shift", "accumulator_frac_bits", "input_bias_shift")
 _GAIN_SCALARS = ("gain_shift", "offset_shift")
 _MODEL_SCALARS = ("output_bias_shift", "input_scale", "logit_scale")
 _FEATURE_SCALARS = ("feature_bits", "feature_multiplier", "feature_shift_base")
-_RAW = ("raw_offset", "raw_multiplier", "raw_shift", "raw_knee")
-_EXTRAS = ("embedding_int", *_RAW)  # arrays that the paper's size formula leaves out
+RAW_BITS = {"raw_offset": 32, "raw_multiplier": 17, "raw_shift": 7, "raw_knee": 6}
+EXTRAS = ("embedding_int", *RAW_BITS)  # arrays that the paper's size formula leaves out
 _UNSIGNED = ("leak", "feature_shift")  # feature_shift without feature_shift_base
 
 
@@ -89,9 +96,13 @@ def load(path: Path | str) -> IntegerModel:
 
 def file_size(model: IntegerModel, total: int) -> FileSize:
     """Divide the `total` bytes of a model's file into its parts."""
-    sizes = {name: len(data) for name, data in _tensors(model).items()}
-    extra = sum(sizes.get(name, 0) for name in _EXTRAS)
-    payload = sum(sizes.values()) - extra
+    return divided(_tensors(model), total)
+
+
+def divided(tensors: Mapping[str, Bytes], total: int) -> FileSize:
+    """Divide the `total` bytes of a file of these packed arrays."""
+    extra = sum(len(data) for name, data in tensors.items() if name in EXTRAS)
+    payload = sum(map(len, tensors.values())) - extra
     return FileSize(payload, extra, total - payload - extra)
 
 
@@ -140,28 +151,10 @@ def file_format(data: bytes) -> object:
 
 
 def _header(data: bytes) -> dict[str, Any]:
-    """Return the header's description of the model, after checking the lengths that the file claims."""
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or length > min(MAX_HEADER_BYTES, len(data) - 8):
-        raise damaged("The file", "it is shorter than its header says.")
-    metadata = _parse(data[8 : 8 + length]).get("__metadata__")
-    text = metadata.get(ENTRY) if isinstance(metadata, dict) else None
-    return _parse(text) if isinstance(text, str) else {}
-
-
-def _parse(text: str | bytes) -> dict[str, Any]:
-    def finite(number: str) -> float:
-        if not math.isfinite(float(number)):
-            raise ValueError(f"{number:.20} is no finite number")
-        return float(number)
-
-    try:
-        value = json.loads(text, parse_constant=finite, parse_float=finite)
-    except (ValueError, RecursionError) as error:
-        raise damaged("The file", f"{one_line(error)}.") from error
-    if not isinstance(value, dict):
-        raise damaged("The file", "its header is no JSON object.")
-    return value
+    """Return the header's description of the model; empty if it has none."""
+    text = split_header(data, "The file")[0]["__metadata__"].get(ENTRY)
+    found = {} if text is None else parse_json(text, "The file")
+    return found if isinstance(found, dict) else {}
 
 
 def _values(model: IntegerModel) -> dict[str, Any]:
@@ -214,9 +207,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
     check_integer_network(network)
     _check_scalars(network, scalars)
     layout = _layout(network, scalars["input_bits"])
-    if not layout.keys() - set(_RAW) <= tensors.keys() <= layout.keys():
-        raise damaged("The file", f"it holds the tensors {', '.join(tensors)!r:.120}.")
-    arrays: dict[str, Any] = {name: unpack_array(tensors, name, layout[name], _UNSIGNED) for name in tensors}
+    arrays = unpack_arrays(tensors, layout, _UNSIGNED)
     if tuple(arrays.pop("leak", ())) != network.block_leaks:
         raise damaged("The file", "its leaks are not those of its network.")
     if "feature_shift" in arrays:
@@ -244,6 +235,15 @@ def _take_layer(network: Network, index: int, values: dict[str, Any]) -> Integer
     prefix = _prefix(index)
     names = [each.name for each in fields(IntegerLayer) if prefix + each.name in values]
     return IntegerLayer.of(network, index, **{name: values.pop(prefix + name) for name in names})
+
+
+def unpack_arrays(
+    tensors: dict[str, Bytes], layout: Mapping[str, Slot], unsigned: Collection[str]
+) -> dict[str, Any]:
+    """Return the arrays of a file, which may lack no others than those of the encoding of raw codes."""
+    if not layout.keys() - RAW_BITS.keys() <= tensors.keys() <= layout.keys():
+        raise damaged("The file", f"it holds the tensors {', '.join(tensors)!r:.120}.")
+    return {name: unpack_array(tensors, name, layout[name], unsigned) for name in tensors}
 
 
 def unpack_array(
@@ -276,12 +276,7 @@ def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
     if network.vocabulary_size is not None:
         layout["embedding_int"] = Slot((network.vocabulary_size, inputs), input_bits)
     if network.input_kind == "dense":
-        layout |= {
-            "raw_offset": Slot((inputs,), 32),
-            "raw_multiplier": Slot((inputs,), 17),
-            "raw_shift": Slot((inputs,), 7),
-            "raw_knee": Slot((inputs,), 6),
-        }
+        layout |= {name: Slot((inputs,), bits) for name, bits in RAW_BITS.items()}
     return layout
 
 
@@ -305,4 +300,4 @@ def _checksum(header: Mapping[str, Any], tensors: Mapping[str, Bytes]) -> str:
 
 
 def _canonical(header: Mapping[str, Any]) -> str:
-    return json.dumps(header, sort_keys=True, allow_nan=False)
+    return json.dumps(header, sort_keys=True)

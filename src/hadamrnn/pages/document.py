@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -54,12 +54,6 @@ class Grid:
         """
         has_commands = any(cell.mark == "code" for line in self.lines for cell in line)
         return len(self.header) <= SLIM and not has_commands
-
-    def columns(self, kept: Iterable[int]) -> Grid:
-        """Return the grid with these columns only."""
-        columns = list(kept)
-        lines = tuple(tuple(line[i] for i in columns) for line in self.lines)
-        return Grid(tuple(self.header[i] for i in columns), lines)
 
 
 @dataclass(frozen=True)

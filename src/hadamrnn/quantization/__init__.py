@@ -8,32 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from hadamrnn.settings import Count, Range, option, validate_fields
+from hadamrnn.settings import Count, Positive, Range, option, validate_fields
 from hadamrnn.training.config import TrainingConfig
-
-ACTIVATION_BITS = Range(6, 16)
-INPUT_BITS = Range(2, 16)
-PERCENTILE = Range(0, 100, "(]")
-RAW_UNIT = Range(0, 3e38, "(]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
     """The precision of integer states and inputs."""
 
-    activation_bits: Annotated[int, ACTIVATION_BITS] = option(
+    activation_bits: Annotated[int, Range(6, 16)] = option(
         12, "bits of states and biases, 6..16 (default 12)"
     )
-    input_bits: Annotated[int, INPUT_BITS] | None = option(
+    input_bits: Annotated[int, Range(2, 16)] | None = option(
         None, "bits of inputs, 2..16 (default: exact for symbols and pixels, else as activations)"
     )
-    percentile: Annotated[float, PERCENTILE] = option(
+    percentile: Annotated[float, Range(0, 100, "(]")] = option(
         100.0, "percentage of the calibration sequences whose states must fit (default 100)"
     )
     calibration_samples: Count = option(
         10_000, "most sequences of training and validation data to calibrate on (default 10000)"
     )
-    raw_unit: Annotated[float, RAW_UNIT] | None = option(
+    raw_unit: Positive | None = option(
         None,
         "value of one raw code of the sensor; default 1 where the training data are whole numbers, "
         "else a power of two far below their deviation",

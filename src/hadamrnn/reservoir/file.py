@@ -17,7 +17,17 @@ from hadamrnn.architecture import EXPONENT_BITS
 from hadamrnn.errors import InputError, damaged, naming
 from hadamrnn.files import read_regular, write_atomically
 from hadamrnn.fixedpoint import file as integer_file
-from hadamrnn.fixedpoint.file import FileSize, Slot, file_format, open_arrays, seal_arrays, unpack_array
+from hadamrnn.fixedpoint.file import (
+    RAW_BITS,
+    FileSize,
+    Slot,
+    divided,
+    file_format,
+    open_arrays,
+    seal_arrays,
+    unpack_array,
+    unpack_arrays,
+)
 from hadamrnn.fixedpoint.integers import Bytes, pack
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.reservoir.constants import SEGMENT_BITS, channel_bytes, is_segmented
@@ -31,7 +41,6 @@ from hadamrnn.settings import from_json
 FORMAT = "hadamrnn-integer-reservoir"
 VERSION = 1
 _SCALARS = ("output_bias_shift", "input_scale", "logit_scale")
-_RAW = ("raw_offset", "raw_multiplier", "raw_shift", "raw_knee")
 _UNSIGNED = ("channel", "features_per_unit", "segment", "exponents")
 
 
@@ -60,10 +69,7 @@ def load_any(path: Path | str) -> IntegerModel | IntegerReservoir:
 
 def file_size(model: IntegerReservoir, total: int) -> FileSize:
     """Return how the `total` bytes of a model's file are spent."""
-    sizes = {name: len(data) for name, data in _tensors(model).items()}
-    extra = sum(sizes.get(name, 0) for name in _RAW)
-    payload = sum(sizes.values()) - extra
-    return FileSize(payload, extra, total - payload - extra)
+    return divided(_tensors(model), total)
 
 
 def to_bytes(model: IntegerReservoir) -> bytes:
@@ -91,12 +97,7 @@ def from_bytes(data: bytes) -> IntegerReservoir:
     unit = np.repeat(np.arange(network.hidden_size), counts)
     zeros = np.zeros(len(unit), np.int64)
     features = Features(network, unit, zeros, zeros)
-    layout = _layout(features)
-    if not layout.keys() - set(_RAW) <= tensors.keys() <= layout.keys():
-        raise damaged("The file", f"it holds the tensors {', '.join(tensors)!r:.120}.")
-    arrays = {
-        name: unpack_array(tensors, name, slot, _UNSIGNED) for name, slot in layout.items() if name in tensors
-    }
+    arrays = unpack_arrays(tensors, _layout(features), _UNSIGNED)
     segment = zeros.copy()
     segment[is_segmented(features)] = arrays.pop("segment", 0)
     del arrays["features_per_unit"]
@@ -120,10 +121,7 @@ def _layout(features: Features) -> dict[str, Slot]:
         "exponents": Slot((count,), EXPONENT_BITS),
         "output_weight_int": Slot((count, network.output_size), network.weight_bits),
         "output_bias_int": Slot((network.output_size,), BIAS_BITS),
-        "raw_offset": Slot((inputs,), 32),
-        "raw_multiplier": Slot((inputs,), 17),
-        "raw_shift": Slot((inputs,), 7),
-        "raw_knee": Slot((inputs,), 6),
+        **{name: Slot((inputs,), bits) for name, bits in RAW_BITS.items()},
     }
     if channel_bytes(network):
         layout["channel"] = Slot((network.num_blocks,), 8 * channel_bytes(network))

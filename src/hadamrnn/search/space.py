@@ -32,11 +32,8 @@ ESTIMATE_MARGIN = 1.25  # one of 40 random networks took 21 % more instructions 
 
 
 def payload_bytes(network: Network) -> int:
-    """Return the weight payload of the integer file in bytes, without an embedding table.
-
-    Sizes are multiples of 8, so every tensor but b_o fills whole bytes and the sum is rounded up once.
-    """
-    return -(-network_size(network).bits // 8)
+    """Return the weight payload of the integer file in bytes, without an embedding table."""
+    return network_size(network).bytes
 
 
 @dataclass(frozen=True)
