@@ -75,24 +75,24 @@ static void run_window(const hadamrnn_model *model, const int32_t *inputs, uint3
                        int32_t *logits)
 {
     const uint32_t width = (model->input_kind == HADAMRNN_DENSE) ? model->input_size : 1u;
-    const size_t wide = sizeof(hadamrnn_counters), narrow = wide + (4u * (size_t)model->pool_wide);
-    const size_t pitch = narrow + (4u * (((size_t)model->narrow_cells + 1u) / 2u));
-    const hadamrnn_memory own = allocate(model);
-    char *const all = room(pitch * ((size / hop) + 1u));
-    const hadamrnn_memory slots = {(void *)all, (void *)(all + wide), (void *)(all + narrow), own.work, own.codes};
+    hadamrnn_memory *const states = room((size / hop) * sizeof *states);
     hadamrnn_window window;
-    hadamrnn_init(model, &own);
-    if (hadamrnn_window_init(model, &window, size, hop, true) == HADAMRNN_OK) {
+    for (uint16_t i = 0; i < size / hop; i++) {
+        states[i] = allocate(model);
+    }
+    if (hadamrnn_window_init(model, &window, size, hop) == HADAMRNN_OK) {
+        hadamrnn_init(model, &states[0]);
         for (uint32_t t = 0; t < steps; t++) {
             const int32_t *const raw = inputs + (t * width);
-            if (hadamrnn_window_push(model, &window, &own, &slots, pitch, raw, (uint32_t)raw[0], logits) ==
-                HADAMRNN_READY) {
+            if (hadamrnn_window_push(model, &window, states, raw, (uint32_t)raw[0], logits) == HADAMRNN_READY) {
                 put(logits, model->output_size);
             }
         }
     }
-    free(all);
-    release(&own);
+    for (uint16_t i = 0; i < size / hop; i++) {
+        release(&states[i]);
+    }
+    free(states);
 }
 
 #ifdef FUZZ

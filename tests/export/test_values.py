@@ -91,7 +91,7 @@ def test_a_calibration_in_c_is_that_of_the_reference(tmp_path: Path) -> None:
     main.write_text(
         '#include <stdio.h>\n#include "net.c"\nint main(void)\n{\n'
         f"    static const hadamrnn_calibration channels[9] = {{{channels}}};\n"
-        f"    int32_t raw[9] = {{{codes}}};\n    net_calibrate(channels, raw, raw);\n"
+        f"    int32_t raw[9] = {{{codes}}};\n    hadamrnn_calibrate(channels, 9, raw, raw);\n"
         '    for (int j = 0; j < 9; j++) printf("%ld\\n", (long)raw[j]);\n    return 0;\n}\n'
     )
 

@@ -115,7 +115,6 @@ typedef struct {
     uint8_t bias_shift;
     uint16_t multiplier; /* 1, or 16 bits */
     uint8_t round_shift;
-    uint8_t leak; /* k of all units, if there are no `leaks` */
     uint8_t leak_bytes; /* of a group: 1 where its rows share k, else 8 */
     uint8_t output_bits;
     uint8_t gain_shift;
@@ -126,7 +125,7 @@ typedef struct {
     const uint8_t *signs; /* u, a bit each, 1 for -1 */
     const uint8_t *weight; /* U by groups: (group, column, row); of a one-hot input by columns: (column, group, row) */
     const uint8_t *bias; /* b_i */
-    const uint8_t *leaks; /* k, a byte each */
+    const uint8_t *leaks; /* k, a byte each; NULL: 0 */
     const uint8_t *gain;
     const uint8_t *offset;
 } hadamrnn_layer;
@@ -173,13 +172,25 @@ typedef struct {
     const uint8_t *value_offset; /* 8 bytes for each target */
 } hadamrnn_model;
 
-/* The calibration of a channel, set by the application: its reading at rest, and a gain in units of 2^-14. */
+/* The sensor of one device: its reading at rest, and a gain in units of 2^-14, of each channel. */
 typedef struct {
     int32_t zero;
     uint16_t gain; /* HADAMRNN_UNIT_GAIN: 1 */
 } hadamrnn_calibration;
 
 #define HADAMRNN_UNIT_GAIN 16384u
+
+/* Correct the readings of a sensor that differ from those of the training data, before NAME_encode: saturate(round((raw -
+ * zero) gain / 2^14)), to 32 bits. `raw` and `corrected` may be the same array. */
+static inline void hadamrnn_calibrate(const hadamrnn_calibration *channels, uint16_t count, const int32_t *raw,
+                                      int32_t *corrected)
+{
+    for (uint16_t j = 0; j < count; j++) {
+        const int64_t product = ((int64_t)raw[j] - channels[j].zero) * (int64_t)channels[j].gain;
+        const int64_t value = (product + 8192) >> 14;
+        corrected[j] = (value > INT32_MAX) ? INT32_MAX : ((value < INT32_MIN) ? INT32_MIN : (int32_t)value);
+    }
+}
 
 /* A lane is the type of a sum: a number on a device. On a host it is a vector with one number from each of several
  * sequences that run side by side: lanes.h of the native library then defines these types, and the functions of a lane. */
@@ -423,25 +434,19 @@ HADAMRNN_ONE_COPY void hadamrnn_factor_pass(hadamrnn_wide *h, uint_fast16_t size
 HADAMRNN_FOLDED void hadamrnn_transform_chunk(const hadamrnn_layer *layer, const hadamrnn_narrow *h, hadamrnn_wide *work,
                                               uint_fast16_t size, uint_fast8_t stages)
 {
-    uint_fast16_t stride = (uint_fast16_t)((uint_fast16_t)4u << stages);
-    uint_fast8_t left = stages;
-    if (stages == 0u) {
-        hadamrnn_widen(1u, h, work, size, size);
-    } else if (stages == 3u) {
-        left = 0;
+    const uint_fast8_t first = (stages == 3u) ? 3u : ((stages == 0u) ? 0u : (2u - (stages & 1u)));
+    uint_fast16_t stride = (uint_fast16_t)((uint_fast16_t)4u << (stages - first));
+    if (first == 3u) {
         hadamrnn_widen8(h, work, size);
-    } else if ((stages & 1u) != 0u) {
-        stride >>= 1;
-        left--;
+    } else if (first == 2u) {
+        hadamrnn_widen(4u, h, work, size, stride);
+    } else if (first == 1u) {
         hadamrnn_widen(2u, h, work, size, stride);
     } else {
-        stride >>= 2;
-        left = (uint_fast8_t)(left - 2u);
-        hadamrnn_widen(4u, h, work, size, stride);
+        hadamrnn_widen(1u, h, work, size, stride);
     }
-    while (left > 0u) {
+    for (uint_fast8_t done = first; done < stages; done += 2u) {
         stride >>= 2;
-        left = (uint_fast8_t)(left - 2u);
         hadamrnn_wide_pass(work, size, stride);
     }
     if (layer->factors[0].order != 0u) { /* checked early: networks without factors leave the function out */
@@ -474,8 +479,21 @@ typedef struct {
     hadamrnn_count clipped;
 } hadamrnn_rows;
 
-/* U x of the eight rows of a group; `bits` is code_bits. */
-HADAMRNN_INLINE void hadamrnn_products(const hadamrnn_rows *at, uint_fast8_t bits, hadamrnn_wide product[8])
+/* The drive of row i of a group, from (U x)_i: shift(U x, input_shift) + b_i 2^bias_shift. */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_drive(const hadamrnn_rows *at, uint_fast8_t i, hadamrnn_wide product)
+{
+    hadamrnn_wide drive = product;
+    if (at->columns != 0u) {
+        drive = hadamrnn_shift(product, at->layer.input_shift);
+    }
+    if (at->layer.bias != NULL) {
+        drive += hadamrnn_shifted_value(at->layer.bias, at->value_bytes, i, at->layer.bias_shift);
+    }
+    return drive;
+}
+
+/* The drives of the eight rows of a group; `bits` is code_bits. */
+HADAMRNN_INLINE void hadamrnn_drives(const hadamrnn_rows *at, uint_fast8_t bits, hadamrnn_wide drives[8])
 {
     const uint8_t *weight = at->layer.weight;
     hadamrnn_wide sums[8];
@@ -485,30 +503,7 @@ HADAMRNN_INLINE void hadamrnn_products(const hadamrnn_rows *at, uint_fast8_t bit
         HADAMRNN_FOR8(i, sums[i] += hadamrnn_code(weight, bits, i) * x)
         weight += bits;
     }
-    (void)memcpy(product, sums, sizeof sums);
-}
-
-/* shift(U x, input_shift) + b_i 2^bias_shift of row i of a group; `products` are U x of more than one column. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_drive(const hadamrnn_rows *at, const hadamrnn_wide products[8], uint_fast8_t i)
-{
-    const hadamrnn_layer *const layer = &at->layer;
-    hadamrnn_wide drive = {0};
-#ifdef HADAMRNN_LANES_H
-    if (at->drive != NULL) {
-        return at->drive[i];
-    }
-#endif
-    if (at->columns == 1u) {
-        drive = hadamrnn_shift(hadamrnn_code(layer->weight, at->code_bits, i) * at->only, layer->input_shift);
-    } else if (at->columns > 1u) {
-        drive = hadamrnn_shift(products[i], layer->input_shift);
-    } else {
-        /* the layer has no input */
-    }
-    if (layer->bias != NULL) {
-        drive += hadamrnn_shifted_value(layer->bias, at->value_bytes, i, layer->bias_shift);
-    }
-    return drive;
+    HADAMRNN_FOR8(i, drives[i] = hadamrnn_drive(at, i, sums[i]))
 }
 
 /* Row i of a group: its next state from (H h)_i and its drive. */
@@ -517,7 +512,7 @@ HADAMRNN_INLINE void hadamrnn_row(hadamrnn_rows *at, uint_fast8_t i, hadamrnn_wi
 {
     const hadamrnn_layer *const layer = &at->layer;
     hadamrnn_wide a = hadamrnn_switched(sum, signs, i, layer->state_shift);
-    uint_fast8_t k = layer->leak;
+    uint_fast8_t k = 0;
     if (layer->leaks != NULL) {
         k = hadamrnn_byte((layer->leak_bytes == 1u) ? layer->leaks : (layer->leaks + i));
     }
@@ -531,9 +526,27 @@ HADAMRNN_INLINE void hadamrnn_row(hadamrnn_rows *at, uint_fast8_t i, hadamrnn_wi
     at->h[i] = hadamrnn_narrowed(at->is_relu ? hadamrnn_positive(a) : a);
 }
 
+/* The drive of row i, one of `drives` if U has several columns, else computed here. */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_drive_of(const hadamrnn_rows *at, const hadamrnn_wide drives[8], uint_fast8_t i)
+{
+#ifdef HADAMRNN_LANES_H
+    if (at->drive != NULL) {
+        return at->drive[i];
+    }
+#endif
+    hadamrnn_wide product = {0};
+    if (at->columns > 1u) {
+        return drives[i];
+    }
+    if (at->columns == 1u) {
+        product = hadamrnn_code(at->layer.weight, at->code_bits, i) * at->only;
+    }
+    return hadamrnn_drive(at, i, product);
+}
+
 /* The rows first, ..., first + 3 of a group. */
 HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_rows *at, uint_fast8_t first, hadamrnn_signs signs,
-                                        const hadamrnn_wide products[8])
+                                        const hadamrnn_wide drives[8])
 {
     hadamrnn_wide v[4];
     HADAMRNN_FOR4(i, v[i] = at->is_buffered ? at->work[first + i] : hadamrnn_widened(at->h[first + i]))
@@ -546,10 +559,10 @@ HADAMRNN_INLINE void hadamrnn_four_rows(hadamrnn_rows *at, uint_fast8_t first, h
         /* no stage is left */
     }
     if (HADAMRNN_UNROLL || (at->columns < 2u)) {
-        HADAMRNN_FOR4(i, hadamrnn_row(at, first + i, v[i], signs, hadamrnn_drive(at, products, first + i)))
+        HADAMRNN_FOR4(i, hadamrnn_row(at, first + i, v[i], signs, hadamrnn_drive_of(at, drives, first + i)))
     } else {
         for (uint_fast8_t i = 0; i < 4u; i++) {
-            hadamrnn_row(at, first + i, v[i], signs, hadamrnn_drive(at, products, first + i));
+            hadamrnn_row(at, first + i, v[i], signs, drives[first + i]);
         }
     }
 }
@@ -559,16 +572,22 @@ HADAMRNN_INLINE void hadamrnn_group(hadamrnn_rows *at)
 {
     hadamrnn_layer *const layer = &at->layer;
     const hadamrnn_signs signs = hadamrnn_read_signs(layer->signs);
-    hadamrnn_wide products[8];
+    hadamrnn_wide drives[8];
     if (at->columns > 1u) {
         if (at->code_bits == 4u) { /* the usual widths, as constants */
-            hadamrnn_products(at, 4u, products);
+            hadamrnn_drives(at, 4u, drives);
         } else {
-            hadamrnn_products(at, at->code_bits, products);
+            hadamrnn_drives(at, at->code_bits, drives);
         }
     }
-    hadamrnn_four_rows(at, 0u, signs, products);
-    hadamrnn_four_rows(at, 4u, signs, products);
+    if (HADAMRNN_UNROLL || (at->columns < 2u)) {
+        hadamrnn_four_rows(at, 0u, signs, drives);
+        hadamrnn_four_rows(at, 4u, signs, drives);
+    } else {
+        for (uint_fast8_t first = 0; first < HADAMRNN_GROUP; first += 4u) {
+            hadamrnn_four_rows(at, first, signs, drives);
+        }
+    }
     layer->signs += HADAMRNN_SIGN_BYTES;
     layer->weight = (layer->weight == NULL) ? NULL : (layer->weight + (at->columns * at->code_bits));
     layer->bias = (layer->bias == NULL) ? NULL : (layer->bias + (HADAMRNN_GROUP * at->value_bytes));
@@ -641,15 +660,14 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
 #if defined(HADAMRNN_LANES_H) || defined(HADAMRNN_SHARED)
     /* If the compiler sees no constants, give it a separate loop for the paper's kind of layer, with constants. */
     const hadamrnn_layer *const copy = &at.layer;
-    is_usual = at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
-               (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
-               (copy->input_shift == 0) && (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) &&
-               (at.value_bytes == HADAMRNN_VALUE_BYTES) && (at.activation_bits == 12u) && (copy->bias != NULL);
+    is_usual = at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->stages > 1u) && (copy->multiplier != 1u) &&
+               (copy->round_shift > 16u) && (copy->round_shift <= 32u) && (copy->input_shift == 0) &&
+               (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) && (at.value_bytes == HADAMRNN_VALUE_BYTES) &&
+               (at.activation_bits == 12u) && (copy->bias != NULL);
 #endif
     if (is_usual) {
         hadamrnn_rows usual = at;
         usual.layer.leaks = NULL;
-        usual.layer.leak = 0;
         usual.layer.stages = 2;
         usual.layer.input_shift = 0;
         usual.columns = 1;

@@ -15,12 +15,6 @@
 #define HADAMRNN_NARROW_PRODUCT
 #endif
 
-#ifdef __AVR__
-#define HADAMRNN_UNROLL false
-#else
-#define HADAMRNN_UNROLL true /* the rows of a layer of several columns of U */
-#endif
-
 /* ---- Constants. AVR reads flash by special instructions; elsewhere the arrays are aligned to 4 bytes. */
 
 HADAMRNN_INLINE uint8_t hadamrnn_byte(const uint8_t *p)
@@ -50,35 +44,54 @@ HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
     return (int32_t)value;
 }
 
-/* ---- On a host, kernels/native/lanes.h of the Python package replaces the rest of this file. */
+/* saturate(value) to `bits` bits. */
+HADAMRNN_INLINE int32_t hadamrnn_fitted(int64_t value, uint_fast8_t bits)
+{
+    const int32_t high = (int32_t)(UINT32_MAX >> (33u - bits));
+    return (value > high) ? high : ((value < (-high - 1)) ? (-high - 1) : (int32_t)value);
+}
+
+/* ---- Lanes of one number. On a host, kernels/native/lanes.h of the Python package replaces the rest of this file. */
 #ifndef HADAMRNN_LANES_H
 
-/* Element i of an array of numbers of one or two bytes. */
+#define HADAMRNN_CODE_BITS 4u /* constants of the usual network */
+#define HADAMRNN_VALUE_BYTES 2u
+#define HADAMRNN_UNROLL false /* rows with several columns of U: a loop takes less flash */
+
+typedef uint32_t hadamrnn_signs; /* of a group of eight rows */
+#define HADAMRNN_SIGN_BYTES 1u
+HADAMRNN_INLINE hadamrnn_signs hadamrnn_read_signs(const uint8_t *p) { return hadamrnn_byte(p); }
+
+/* Element i of an array of numbers of one or two bytes; the same times 2^shift. */
 HADAMRNN_INLINE int32_t hadamrnn_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i)
 {
     return (bytes == 1u) ? (int32_t)(int8_t)hadamrnn_byte(p + i) : (int32_t)hadamrnn_word(p + (2u * i));
+}
+HADAMRNN_INLINE int32_t hadamrnn_shifted_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i, uint_fast8_t shift)
+{
+    return hadamrnn_value(p, bytes, i) * (INT32_C(1) << shift);
 }
 
 /* Code i of a group of eight codes of `bits` bits. */
 HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, uint_fast8_t i)
 {
-#if !defined(__AVR__)
+    const uint8_t *const p = group + (((uint_fast16_t)bits * i) >> 3);
+    const uint_fast8_t end = (uint_fast8_t)((((uint_fast16_t)bits * i) & 7u) + bits);
+    int32_t code;
+#ifdef __AVR__
+    if (end <= 8u) { /* AVR shifts by one bit at a time */
+        const uint8_t bottom = (uint8_t)((hadamrnn_byte(p) >> (end - bits)) & ((1u << bits) - 1u));
+        const uint8_t sign = (uint8_t)(1u << (bits - 1u));
+        return (int8_t)(uint8_t)((bottom ^ sign) - sign);
+    }
+#else
     if (bits == 4u) { /* the usual width: a group fits one word */
         const uint32_t at_top = (uint32_t)hadamrnn_long(group) << (28u - (4u * i));
         return (int32_t)at_top >> 28;
     }
 #endif
-    const uint8_t *const p = group + (((uint_fast16_t)bits * i) >> 3);
-    const uint_fast8_t end = (uint_fast8_t)((((uint_fast16_t)bits * i) & 7u) + bits);
-    int32_t code;
     if (end <= 8u) {
-#ifdef __AVR__ /* AVR shifts by one bit at a time */
-        const uint8_t bottom = (uint8_t)((hadamrnn_byte(p) >> (end - bits)) & ((1u << bits) - 1u));
-        const uint8_t sign = (uint8_t)(1u << (bits - 1u));
-        code = (int8_t)(uint8_t)((bottom ^ sign) - sign);
-#else
         code = (int8_t)(uint8_t)((uint32_t)hadamrnn_byte(p) << (8u - end)) >> (8u - bits);
-#endif
     } else {
         const uint32_t both = hadamrnn_byte(p) | ((uint32_t)hadamrnn_byte(p + 1) << 8);
         code = (int16_t)(uint16_t)(both << (16u - end)) >> (16u - bits);
@@ -86,66 +99,19 @@ HADAMRNN_INLINE int32_t hadamrnn_code(const uint8_t *group, uint_fast8_t bits, u
     return code;
 }
 
-/* Element i times 2^shift. */
-HADAMRNN_INLINE int32_t hadamrnn_shifted_value(const uint8_t *p, uint_fast8_t bytes, uint_fast16_t i, uint_fast8_t shift)
-{
-    return hadamrnn_value(p, bytes, i) * (INT32_C(1) << shift);
-}
+/* A state in 32 bits; a number that fits 16 bits in 16. */
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_widened(hadamrnn_narrow value) { return value; }
+HADAMRNN_INLINE hadamrnn_narrow hadamrnn_narrowed(hadamrnn_wide value) { return (hadamrnn_narrow)value; }
+HADAMRNN_INLINE int16_t hadamrnn_shared(hadamrnn_narrow value) { return value; } /* a number that all sequences share */
 
-/* Constants of the usual network. */
-#define HADAMRNN_CODE_BITS 4u
-#define HADAMRNN_VALUE_BYTES 2u
-
-/* The signs of a group of eight rows. */
-#define HADAMRNN_SIGN_BYTES 1u
-typedef uint32_t hadamrnn_signs;
-
-HADAMRNN_INLINE hadamrnn_signs hadamrnn_read_signs(const uint8_t *p)
-{
-    return hadamrnn_byte(p);
-}
-
-/* ---- Arithmetic. */
-
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_widened(hadamrnn_narrow value)
-{
-    return value;
-}
-
-/* A number that fits 16 bits. */
-HADAMRNN_INLINE hadamrnn_narrow hadamrnn_narrowed(hadamrnn_wide value)
-{
-    return (hadamrnn_narrow)value;
-}
-
-/* max(value, 0) */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_positive(hadamrnn_wide value)
-{
-    return (value < 0) ? 0 : value;
-}
-
-/* 1 if value > bound, else 0. */
-HADAMRNN_INLINE hadamrnn_wide hadamrnn_exceeds(hadamrnn_wide value, int32_t bound)
-{
-    return (value > bound) ? 1 : 0;
-}
-
-HADAMRNN_INLINE hadamrnn_narrow hadamrnn_larger(hadamrnn_narrow a, hadamrnn_narrow b)
-{
-    return (a > b) ? a : b;
-}
-
-/* A number that all sequences share. */
-HADAMRNN_INLINE int16_t hadamrnn_shared(hadamrnn_narrow value)
-{
-    return value;
-}
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_positive(hadamrnn_wide value) { return (value < 0) ? 0 : value; }
+HADAMRNN_INLINE hadamrnn_wide hadamrnn_exceeds(hadamrnn_wide value, int32_t bound) { return (value > bound) ? 1 : 0; }
+HADAMRNN_INLINE hadamrnn_narrow hadamrnn_larger(hadamrnn_narrow a, hadamrnn_narrow b) { return (a > b) ? a : b; }
 
 HADAMRNN_INLINE hadamrnn_wide hadamrnn_saturate(hadamrnn_wide value, uint_fast8_t bits)
 {
     const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
-    const int32_t low = -high - 1;
-    return (value > high) ? high : ((value < low) ? low : value);
+    return (value > high) ? high : ((value < (-high - 1)) ? (-high - 1) : value);
 }
 
 /* saturate(value); count it if it was clipped. */
@@ -185,10 +151,7 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_product(hadamrnn_wide acc, uint_fast16_t 
 /* saturate(round(value rate / 2^shift)) */
 HADAMRNN_INLINE hadamrnn_wide hadamrnn_feature(hadamrnn_wide value, int32_t rate, uint_fast8_t shift, uint_fast8_t bits)
 {
-    const int64_t code = (((int64_t)value * rate) + (INT64_C(1) << (shift - 1u))) >> shift;
-    const int32_t high = (INT32_C(1) << (bits - 1u)) - 1;
-    const int32_t low = -high - 1;
-    return (code > high) ? high : ((code < low) ? low : (int32_t)code);
+    return hadamrnn_fitted((((int64_t)value * rate) + (INT64_C(1) << (shift - 1u))) >> shift, bits);
 }
 
 /* y 2^shift with the sign of row i of a group. */
@@ -206,52 +169,34 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_switched(hadamrnn_wide y, hadamrnn_signs 
 #ifdef HADAMRNN_SIMD
 #define HADAMRNN_LANES 2u
 typedef int16x2_t hadamrnn_lane;
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b)
-{
-    return __sadd16(a, b);
-}
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b)
-{
-    return __ssub16(a, b);
-}
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const hadamrnn_narrow *h)
-{
-    hadamrnn_lane lane;
-    (void)memcpy(&lane, h, sizeof lane);
-    return lane;
-}
-
-HADAMRNN_INLINE void hadamrnn_store(hadamrnn_narrow *h, hadamrnn_lane lane)
-{
-    (void)memcpy(h, &lane, sizeof lane);
-}
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b) { return __sadd16(a, b); }
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b) { return __ssub16(a, b); }
 #else
 #define HADAMRNN_LANES 1u
 typedef int_fast16_t hadamrnn_lane;
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b)
-{
-    return (hadamrnn_lane)(a + b);
-}
-
-HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b)
-{
-    return (hadamrnn_lane)(a - b);
-}
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_add(hadamrnn_lane a, hadamrnn_lane b) { return (hadamrnn_lane)(a + b); }
+HADAMRNN_INLINE hadamrnn_lane hadamrnn_subtract(hadamrnn_lane a, hadamrnn_lane b) { return (hadamrnn_lane)(a - b); }
+#endif
 
 HADAMRNN_INLINE hadamrnn_lane hadamrnn_load(const hadamrnn_narrow *h)
 {
+#ifdef HADAMRNN_SIMD
+    hadamrnn_lane lane;
+    (void)memcpy(&lane, h, sizeof lane);
+    return lane;
+#else
     return *h;
+#endif
 }
 
 HADAMRNN_INLINE void hadamrnn_store(hadamrnn_narrow *h, hadamrnn_lane lane)
 {
+#ifdef HADAMRNN_SIMD
+    (void)memcpy(h, &lane, sizeof lane);
+#else
     *h = (hadamrnn_narrow)lane;
-}
 #endif
+}
 
 #endif
 #endif

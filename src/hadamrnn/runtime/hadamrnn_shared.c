@@ -24,11 +24,11 @@ static int64_t hadamrnn_shifted_bound(int64_t bound, int8_t shift)
     return (shift >= 0) ? (bound * (INT64_C(1) << shift)) : ((bound + ((INT64_C(1) << -shift) >> 1)) >> -shift);
 }
 
-/* k of a row; all rows may share one. */
+/* k of a row. */
 static uint8_t hadamrnn_leak_of(const hadamrnn_layer *layer, uint32_t row)
 {
     const uint32_t at = (layer->leak_bytes == 1u) ? (row / HADAMRNN_GROUP) : row;
-    return (layer->leaks == NULL) ? layer->leak : hadamrnn_byte(layer->leaks + at);
+    return (layer->leaks == NULL) ? 0u : hadamrnn_byte(layer->leaks + at);
 }
 
 /* Return whether no row of a step can overflow. */
@@ -251,42 +251,27 @@ bool hadamrnn_fits(const hadamrnn_model *model, uint32_t wide, uint32_t narrow, 
            (model->code_cells <= codes);
 }
 
-/* Memory i of a window: first its own, then the slots, `pitch` bytes apart. */
-static hadamrnn_memory hadamrnn_window_memory(const hadamrnn_memory *own, const hadamrnn_memory *slots, size_t pitch,
-                                              uint16_t i)
+uint8_t hadamrnn_window_push(const hadamrnn_model *model, hadamrnn_window *window, const hadamrnn_memory *states,
+                             const int32_t *raw, uint32_t id, int32_t *logits)
 {
-    hadamrnn_memory memory = (i == 0u) ? *own : *slots;
-    const size_t slot = (i == 0u) ? 0u : (size_t)i - 1u;
-    const size_t distance = slot * pitch;
-    memory.counters = (hadamrnn_counters *)(void *)((char *)(void *)memory.counters + distance);
-    memory.wide = (hadamrnn_wide *)(void *)((char *)(void *)memory.wide + distance);
-    memory.narrow = (hadamrnn_narrow *)(void *)((char *)(void *)memory.narrow + distance);
-    return memory;
-}
-
-uint8_t hadamrnn_window_push(const hadamrnn_model *model, hadamrnn_window *window, const hadamrnn_memory *own,
-                             const hadamrnn_memory *slots, size_t pitch, const int32_t *raw, uint32_t id, int32_t *logits)
-{
-    const uint16_t states = hadamrnn_window_states(window);
+    const hadamrnn_memory *const due = &states[window->turn];
     uint8_t status = HADAMRNN_BAD_WINDOW;
-    for (uint16_t i = 0; i < states; i++) {
-        const hadamrnn_memory memory = hadamrnn_window_memory(own, slots, pitch, i);
+    for (uint16_t i = 0; i < window->begun; i++) {
         if (model->input_kind == HADAMRNN_DENSE) {
-            const uint16_t clipped = hadamrnn_encode(model, raw, memory.codes);
+            const uint16_t clipped = hadamrnn_encode(model, raw, states[i].codes);
             window->clipped += (i == 0u) ? clipped : 0u;
-            status = hadamrnn_advance_all(model, &memory, 0u);
+            status = hadamrnn_advance_all(model, &states[i], 0u);
         } else {
-            status = hadamrnn_step_id(model, &memory, id);
+            status = hadamrnn_step_id(model, &states[i], id);
         }
     }
     if ((status == HADAMRNN_OK) && hadamrnn_window_hop_ends(window)) {
-        const hadamrnn_memory due = hadamrnn_window_memory(own, slots, pitch, hadamrnn_window_turn(window));
-        if (hadamrnn_window_is_whole(window)) {
-            const hadamrnn_view view = {due.counters, due.wide, due.narrow};
+        if (window->is_ready != 0u) {
+            const hadamrnn_view view = {due->counters, due->wide, due->narrow};
             hadamrnn_logits(model, &view, logits);
             status = HADAMRNN_READY;
         }
-        hadamrnn_window_restart(model, window, &due);
+        hadamrnn_window_restart(model, window, due);
     }
     return status;
 }

@@ -63,17 +63,13 @@ uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrnn_memory *mem
 void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, int32_t *logits);
 uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *logits);
 void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int64_t *values); /* of a regressor */
-void hadamrnn_calibrate(const hadamrnn_model *model, const hadamrnn_calibration *channels, const int32_t *raw,
-                        int32_t *corrected);
 
-/* Sliding windows, as in NAME_window.h. `slots` is the first of (size / hop) - 1 memories `pitch` bytes apart, an array of
- * structs laid out like the memory behind `own`; work and codes are those of `own`. A dense network reads `raw`, another
- * one `id`. The logits are new when HADAMRNN_READY is returned. */
-uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_window *window, uint16_t size, uint16_t hop,
-                             bool has_slots);
-uint8_t hadamrnn_window_push(const hadamrnn_model *model, hadamrnn_window *window, const hadamrnn_memory *own,
-                             const hadamrnn_memory *slots, size_t pitch, const int32_t *raw, uint32_t id,
-                             int32_t *logits);
+/* Sliding windows, as in NAME_window.h. `states` are size / hop memories, which may share work and codes; begin with
+ * hadamrnn_init of the first. A dense network reads `raw`, another one `id`. The logits are new when HADAMRNN_READY is
+ * returned. */
+uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_window *window, uint16_t size, uint16_t hop);
+uint8_t hadamrnn_window_push(const hadamrnn_model *model, hadamrnn_window *window, const hadamrnn_memory *states,
+                             const int32_t *raw, uint32_t id, int32_t *logits);
 
 #ifdef __cplusplus
 }

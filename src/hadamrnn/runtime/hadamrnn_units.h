@@ -25,24 +25,10 @@ HADAMRNN_INLINE int32_t hadamrnn_compress(int32_t raw, uint_fast8_t knee)
     return octaves;
 }
 
-/* Correct the readings of this device's sensor: saturate(round((raw - zero) gain / 2^14)) of every channel, to 32 bits. `raw`
- * and `corrected` may be the same array. */
-HADAMRNN_API void hadamrnn_calibrate(const hadamrnn_model *model, const hadamrnn_calibration *channels, const int32_t *raw,
-                                     int32_t *corrected)
-{
-    for (uint_fast16_t j = 0; j < model->input_size; j++) {
-        const int64_t product = ((int64_t)raw[j] - channels[j].zero) * (int64_t)channels[j].gain;
-        const int64_t value = (product + 8192) >> 14;
-        corrected[j] = (value > INT32_MAX) ? INT32_MAX : ((value < INT32_MIN) ? INT32_MIN : (int32_t)value);
-    }
-}
-
 /* Turn raw sensor codes into input codes: x = saturate(round((raw - offset) * multiplier / 2^shift)). Return the number of
  * clipped codes. */
 HADAMRNN_API uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t *raw, int16_t *x)
 {
-    const int64_t high = (INT64_C(1) << (model->input_bits - 1u)) - 1;
-    const int64_t low = -high - 1;
     uint16_t clipped = 0;
     for (uint_fast16_t j = 0; j < model->input_size; j++) {
         int64_t code = raw[j];
@@ -56,11 +42,10 @@ HADAMRNN_API uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t
                 code = ((code >> (shift - 1u)) + 1) >> 1;
             }
         }
-        if ((code < low) || (code > high)) {
-            code = (code < 0) ? low : high;
+        x[j] = (int16_t)hadamrnn_fitted(code, model->input_bits);
+        if (x[j] != code) {
             clipped++;
         }
-        x[j] = (int16_t)code;
     }
     return clipped;
 }

@@ -24,8 +24,8 @@ typedef int64_t long_lane __attribute__((vector_size(2 * VECTOR_BYTES)));
 typedef hadamrnn_narrow hadamrnn_lane;
 typedef const int32_t *hadamrnn_signs;
 
-#define HADAMRNN_LANES 1u /* entries of a state in a hadamrnn_lane */
 #define HADAMRNN_UNROLL true
+#define HADAMRNN_LANES 1u /* entries of a state in a hadamrnn_lane */
 #define HADAMRNN_CODE_BITS 32u
 #define HADAMRNN_VALUE_BYTES 4u
 #define HADAMRNN_MAX_CODE_BITS 32u
