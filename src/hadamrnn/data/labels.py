@@ -44,6 +44,18 @@ def class_names(labels: Collection[str], source: str | Path) -> tuple[str, ...]:
     return tuple(sorted(labels, key=(lambda label: (int(label), label)) if whole else None))
 
 
+def count_classes(labels: NDArray[np.int64], path: str | Path) -> int:
+    """Return k if the labels are 0 ... k - 1, each present."""
+    found = np.unique(labels)
+    missing = np.flatnonzero(found != np.arange(len(found)))
+    if len(missing):
+        raise InputError(
+            f"Integer labels must be 0 ... k - 1, each present, got {found[missing[0]]} for "
+            f"{missing[0]} in {path}. numpy.unique(y, return_inverse=True)[1] renumbers them."
+        )
+    return len(found)
+
+
 def check_label(label: str, source: str | Path) -> None:
     """Refuse a label that could not be printed on one line of a table."""
     if printable(label) != label or len(label) > MAX_LABEL:

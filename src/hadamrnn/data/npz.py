@@ -28,7 +28,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hadamrnn.data.labels import MOST_NUMBERED, canonical_label, class_names, class_numbers
+from hadamrnn.data.labels import MOST_NUMBERED, canonical_label, class_names, class_numbers, count_classes
 from hadamrnn.data.options import NO_FILES, HeldOutFiles
 from hadamrnn.data.repeats import overlapping_samples
 from hadamrnn.data.samples import array_table, check_training, digests, divide_arrays, merge_copies
@@ -321,19 +321,7 @@ def check_targets(
         names = class_names({canonical_label(label) for label in np.unique(y).tolist()}, path)
         return class_numbers(y, names, path), names
     labels = y.astype(np.int64)
-    return torch.from_numpy(labels), class_names(list(map(str, range(_check_labels(labels, path)))), path)
-
-
-def _check_labels(labels: NDArray[np.int64], path: str | Path) -> int:
-    """Return k if the labels are 0 ... k - 1, each present."""
-    found = np.unique(labels)
-    missing = np.flatnonzero(found != np.arange(len(found)))
-    if len(missing):
-        raise InputError(
-            f"Integer labels must be 0 ... k - 1, each present, got {found[missing[0]]} for "
-            f"{missing[0]} in {path}. numpy.unique(y, return_inverse=True)[1] renumbers them."
-        )
-    return len(found)
+    return torch.from_numpy(labels), class_names(list(map(str, range(count_classes(labels, path)))), path)
 
 
 def check_regression(y: NDArray[np.generic] | None, count: int, path: str | Path) -> Tensor:
