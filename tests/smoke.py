@@ -17,7 +17,7 @@ from typing import Any
 
 INSTRUCTION_SETS = ("baseline", "avx2", "avx512")
 LIBRARY_COMMANDS = ("train", "eval", "quantize", "export", "predict", "cost", "models", "doctor")
-FOREIGN_COMMANDS = ("reproduce", "report", "bench")  # of the packages besides the library
+FOREIGN_COMMANDS = ("reproduce", "report", "bench")  # from other packages of the repository
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:

@@ -1,8 +1,8 @@
 """The README and the pages of docs/ are true.
 
 Python and js blocks run and print the block below them; `$ hadamrnn` blocks print what they show; `sh`
-blocks run, `c` blocks are the files that these compile; the commands of all other blocks are ones that the
-command line takes. That links and pages exist is checked by `make docs`.
+blocks run, `c` blocks are the files that these compile; the command line must accept the
+commands of all other blocks. `make docs` checks that links and pages exist.
 """
 
 from __future__ import annotations

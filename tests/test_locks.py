@@ -16,13 +16,13 @@ import pytest
 
 from hadamrnn import files
 from hadamrnn.errors import InputError
-from hadamrnn.files import claim, held
+from hadamrnn.files import claim, locked
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from hadamrnn.files import held
-with held(Path(sys.argv[1])):
+from hadamrnn.files import locked
+with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -45,14 +45,14 @@ def test_a_folder_is_held_by_one_process_and_a_kill_releases_it(tmp_path: Path) 
     with (
         holder(HOLD, tmp_path) as process,
         pytest.raises(InputError, match=f"process {process}"),
-        held(tmp_path),
+        locked(tmp_path),
     ):
         pass
 
-    with held(tmp_path):
-        with pytest.raises(InputError, match=f"process {os.getpid()}"), held(tmp_path):
+    with locked(tmp_path):
+        with pytest.raises(InputError, match=f"process {os.getpid()}"), locked(tmp_path):
             pass
-    with held(tmp_path):
+    with locked(tmp_path):
         pass
 
 
@@ -73,7 +73,7 @@ def test_a_claim_ends_with_an_error_too(tmp_path: Path) -> None:
 
 
 def test_a_claim_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
-    code = HOLD.replace("import held", "import claim").replace("held(Path(sys.argv[1]))", CLAIMED)
+    code = HOLD.replace("import locked", "import claim").replace("locked(Path(sys.argv[1]))", CLAIMED)
     with holder(code, tmp_path), claim(tmp_path, "row") as early:
         assert early is None
     with claim(tmp_path, "row") as late:
@@ -124,8 +124,8 @@ def test_the_owner_of_a_lost_claim_notices(tmp_path: Path, monkeypatch: pytest.M
 def take_turns(folder: Path, log: Path, turns: int) -> None:
     """Claim one name `turns` times; during each claim, write `+` then `-`."""
     while turns:
-        with claim(folder, "row") as held:
-            if held is not None:
+        with claim(folder, "row") as claimed:
+            if claimed is not None:
                 turns -= 1
                 with log.open("ab", buffering=0) as file:
                     file.write(b"+")

@@ -39,7 +39,7 @@ ROW = AlarmRow(
     detected=8,
     latency=1.5,
 )
-STEPS = 20_000  # of each stream, for the C
+STEPS = 20_000  # steps of each stream to run in C
 
 
 @pytest.mark.slow

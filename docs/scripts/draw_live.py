@@ -102,7 +102,7 @@ def palette() -> Image.Image:
 def live_page() -> str:
     """Return a page with the playground's first network alone."""
     playground = runpy.run_path(str(FOLDER / "playground.py"))
-    network = playground["digits"]("smnist", "One pixel a step", None)
+    network = playground["digits"]("smnist", "One pixel per step", None)
     return to_html(Document("A live page", (), live=playground["live_part"](network)))
 
 

@@ -15,7 +15,7 @@ from hadamrnn.models import find
 from hadamrnn_paper.data.keywords import FILES, FRONT_END, expand
 from tests.front_end.test_bits import float_bands
 
-LARGEST_LOSS = 0.003  # of the clips
+LARGEST_LOSS = 0.003  # share of the clips
 
 
 @pytest.mark.slow

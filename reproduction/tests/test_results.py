@@ -56,7 +56,7 @@ def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) 
     assert list(map(len, result.curve.values())) == [2, 2, 2, 2]
 
 
-def test_layers_that_forget_are_measured_in_integers_too(places: Places) -> None:
+def test_leaky_layers_are_measured_in_integers_too(places: Places) -> None:
     stack = setup("digits", 8, num_layers=2, leak=(2,), readouts=("mean", "max"), normalize=True)
     run_jobs([Job(stack, "quick", 0, SMALL)], places)
 

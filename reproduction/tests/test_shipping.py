@@ -50,7 +50,7 @@ def test_its_metadata_comes_from_the_result(folder: Path, result: Result) -> Non
 
 
 def test_a_result_without_its_run_is_refused(tmp_path: Path, result: Result) -> None:
-    with pytest.raises(InputError, match="There is no integer network"):
+    with pytest.raises(InputError, match="no integer network"):
         ship(result, "permuted-digits", INPUTS, tmp_path / "nowhere", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -78,7 +78,7 @@ class DemoResult:
 
 def headline(result: DemoResult) -> str:
     return (
-        f"handwritten digits, one pixel a step: {result.hidden_size} hidden units, "
+        f"handwritten digits, one pixel per step: {result.hidden_size} hidden units, "
         f"{result.weight_bits}-bit weights, {result.activation_bits}-bit states"
     )
 
@@ -99,8 +99,8 @@ def table(result: DemoResult) -> list[tuple[str, str]]:
         ("test accuracy, C", shown("c_accuracy", percent)),
         ("C beside Python", shown("c_test", lambda same: "the same bits" if same else "DIFFERENT BITS")),
         ("weights", f"{result.payload_bytes:,} bytes"),
-        ("additions for W h", f"{result.additions_per_step:,} a step, no multiplication"),
-        (f"instructions, {BOARD}", shown("instructions_per_step", "{:,} a step".format)),
+        ("additions for W h", f"{result.additions_per_step:,} per step, no multiplication"),
+        (f"instructions, {BOARD}", shown("instructions_per_step", "{:,} per step".format)),
         ("training time", f"{result.training_seconds:.1f} s"),
     ]
 
@@ -110,7 +110,7 @@ def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: in
     check_new_folder(out, "Choose another --out.")
     # One thread: the network is small, and two threads that wait for each other crawl on a busy machine.
     overrides = {"seed": seed, "threads": 1} | ({} if epochs is None else {"epochs": epochs})
-    watcher.remark("1/4  training on scikit-learn's digits, one pixel a step")
+    watcher.remark("1/4  training on scikit-learn's digits, one pixel per step")
     config = resolve_config("digits", preset="best", overrides=overrides)
     run = train(config, out / "run", RunOptions(watcher=watcher))
     watcher.remark("2/4  quantizing: integer weights, states and biases")
@@ -145,7 +145,7 @@ def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: in
     board = (
         ()
         if isinstance(counted, str)
-        else ((f"on a {BOARD.title()}", f"{counted.step:,} instructions a step"),)
+        else ((f"on a {BOARD.title()}", f"{counted.step:,} instructions per step"),)
     )
     live = live_network(integer, "digits", "Draw a digit", stored, paragraphs=ABOUT, pad=pad, figures=board)
     try:

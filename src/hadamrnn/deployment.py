@@ -68,7 +68,7 @@ def write(
         name: prefix of files and C symbols.
         splits: loads the data of the task, for golden vectors and pages.
         examples: an npz file of labelled series that a page plays instead.
-        packed: False gives each weight a byte of its own (C and Arduino).
+        packed: False stores each weight in one byte (C and Arduino).
         golden: replay test sequences (data) or random codes; None prefers data and falls back to random.
         force: replace an earlier export.
     """

@@ -3,7 +3,7 @@
 Readers only take regular files of bounded size. Whatever is wrong with a file raises an `InputError` of one
 line that names it. Start at `write_atomically` and `read_regular`.
 
-`held` gives a run folder to one process: a lock of the operating system ends with its process, so nothing
+`locked` gives a run folder to one process: a lock of the operating system ends with its process, so nothing
 is left that blocks the next command. `claim` shares work between machines, also on shared file systems, where
 such locks are not reliable: its owner refreshes a file while it works.
 """
@@ -200,7 +200,7 @@ def _canonical(values: Mapping[str, Any]) -> bytes:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Lock `folder` for this block, creating it if necessary; raise `InputError` if it is already locked."""
     from filelock import FileLock, Timeout
 
@@ -241,7 +241,7 @@ def claim(
 
     The claim of a process that died on this machine is free at once. One from another machine is free when
     it has not been refreshed for `LEASE_SECONDS`, which only a waiting caller finds out. The owner of a
-    claim that was taken over can see that in its `compromise`.
+    claim that was taken over finds the reason in its `compromise`.
 
     Args:
         stop: called while waiting; returns True to end the wait.

@@ -62,11 +62,9 @@ class Network(Architecture):
     thresholds: Annotated[int, Range(0, MAX_THRESHOLDS)] = option(
         0, "per unit, for mean and positive: quantiles of its states; 0 is one at zero"
     )
-    layer_sizes: tuple[Size, ...] = option(
-        (), "widths of stacked layers, in place of hidden_size, num_layers"
-    )
+    layer_sizes: tuple[Size, ...] = option((), "widths of stacked layers, instead of hidden_size, num_layers")
     normalize: bool = option(False, "normalise each unit between layers, and the scale of the features")
-    skip: bool = option(False, "add a layer's input to its output where they have the same width")
+    skip: bool = option(False, "add a layer's input to its output if they have the same width")
     stride: Annotated[int, Range(1, MAX_STRIDE)] = option(
         1, "each layer averages this many steps of the layer below"
     )

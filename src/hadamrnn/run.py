@@ -24,7 +24,7 @@ from hadamrnn.data.splits import Preparation, Split, Splits
 from hadamrnn.data.tasks import load_task
 from hadamrnn.deployment import Export, ExportFormat, write, write_onnx
 from hadamrnn.errors import InputError
-from hadamrnn.files import INTEGER_FILE, held
+from hadamrnn.files import INTEGER_FILE, locked
 from hadamrnn.fixedpoint import IntegerModel
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.storage import check_run, load_model
@@ -191,7 +191,7 @@ class Run(RunFolder):
         self, config: QuantizeConfig | None = None, *, split: Part = "test", threads: int | None = None
     ) -> Quantization:
         """Write the integer model into the run, and return it with the metric of both models over `split`."""
-        with held(self.path):
+        with locked(self.path):
             integer, _ = quantize(self.model, self.splits, config or QuantizeConfig())
             samples, metric = getattr(self.splits, split), self.facts.metric
             network = IntegerNetwork(integer, threads)
@@ -244,7 +244,7 @@ def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = 
     splits = trainer.splits
     decided = {**config.task_options, **splits.options}
     config = replace(trainer.config, network=trainer.model.network, task_options=decided)
-    with held(Path(out)) if first else nullcontext():
+    with locked(Path(out)) if first else nullcontext():
         run = Run.create(out, config, splits, options.data_dir, write=first)
         return _carry_out(run, trainer, options)
 
@@ -257,7 +257,7 @@ def resume(path: str | Path, options: RunOptions | None = None) -> Run:
     if changes and options.watcher is not None:
         options.watcher.remark(f"note: {', '.join(changes)}: results may differ in their last bits")
     processes = join_processes(run.config.dtype)
-    with held(run.path) if processes.rank == 0 else nullcontext():
+    with locked(run.path) if processes.rank == 0 else nullcontext():
         options = replace(options, data_dir=run.data_dir)
         return _carry_out(run, _prepare(run.config, options, processes, run.facts), options)
 

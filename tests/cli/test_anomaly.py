@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_refused_in_a_line(
 def test_a_label_other_than_0_and_1_is_refused(run: Path, recordings: Path, command: Command) -> None:
     text = (recordings / "new.csv").read_text()
     for changed, message in (
-        (text.replace(";on;1", ";on;2"), "must say 1 for anomalies and 0"),
+        (text.replace(";on;1", ";on;2"), "must be 1 for anomalies and 0"),
         (text.replace(";anomaly", ";fault"), "is measured by a column of 0 and 1"),
     ):
         (recordings / "other.csv").write_text(changed)

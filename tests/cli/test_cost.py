@@ -143,4 +143,4 @@ def test_a_baseline_of_one_layer_has_no_stack(command: Command) -> None:
 
 def test_cost_of_an_empty_folder_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", str(tmp_path)]) == 2
-    assert "it holds neither" in capsys.readouterr().err
+    assert "has neither" in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_text_output_names_both_metrics_and_the_file(
         (["--activation-bits", "5"], "--activation-bits must lie in 6..16, got 5"),
         (["--input-bits", "1"], "--input-bits must lie in 2..16, got 1"),
         (["--percentile", "0"], "--percentile must lie in (0, 100], got '0'"),
-        (["--raw-unit", "1"], "digits has codes of its own. Leave it out."),
+        (["--raw-unit", "1"], "digits has its own codes. Leave it out."),
     ],
 )
 def test_bad_options_are_one_line(

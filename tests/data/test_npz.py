@@ -124,7 +124,7 @@ def test_channels_first_is_turned_round_when_it_is_said(tmp_path: Path) -> None:
         ({"x": WALK, "y": np.arange(200) // 50}, r"\(200, 20\) .* looks like one recording"),
         ({"x": X, "y": LABELS, "weights": LABELS}, "got 'weights' .*Leave it out"),
         ({"x": X, "y": LABELS, "groups": LABELS[:4]}, "groups must be 30 integers"),
-        ({"x": X, "y": LABELS, "groups": LABELS % 2}, "a group each, got 2"),
+        ({"x": X, "y": LABELS, "groups": LABELS % 2}, "3 groups, found 2"),
         ({"x": X, "y": LABELS, "groups": LABELS}, "Training must see every class"),
         ({"x": X, "y": LABELS, "groups": LABELS, "person": LABELS}, "got groups and person"),
         ({"y": LABELS}, "x must be real numbers .* missing"),
@@ -234,7 +234,7 @@ def test_bombs_and_encrypted_members_are_refused(tmp_path: Path) -> None:
         with archive.open("x.npy", "w", force_zip64=True) as member:
             for _ in range(300):
                 member.write(bytes(1 << 20))
-    with pytest.raises(InputError, match="would unpack to more than 20 times its size"):
+    with pytest.raises(InputError, match="20 times"):
         read_npz(path)
     np.savez(path, x=X)
     content = bytearray(path.read_bytes())

@@ -229,7 +229,7 @@ BARE: Cells = {"1": [2, 3], "4": [5, 6]}
             {"window": 30, "group": "time"},
             "validation has no window of 'sit', 'walk' with --window 30. Choose a shorter",
         ),
-        (GOOD, {"window": 10, "group": "person"}, "a group each, got 1 in all"),
+        (GOOD, {"window": 10, "group": "person"}, "3 groups, found 1"),
         (BRIEF, {"window": 10, "group": "person"}, "training has no window of 'z' with --window 10. Choose"),
         (GOOD, {"columns": ["value", "label"]}, "a channel or the label or the group, got 'label'"),
         (GOOD, {"window": 0}, r"window must lie in 1\.\."),

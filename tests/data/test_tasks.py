@@ -24,7 +24,7 @@ def test_an_unknown_task_is_answered_with_the_nearest_name() -> None:
 def test_an_unknown_option_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(InputError, match=r"got 'dealy'. Did you mean 'delay'\?"):
         load_task("copy", dealy=5)
-    with pytest.raises(InputError, match=re.escape("The task digits takes no options; got 'zzz'.")):
+    with pytest.raises(InputError, match=r"digits .* got 'zzz'"):
         load_task("digits", zzz=1)
 
 

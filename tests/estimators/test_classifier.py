@@ -49,7 +49,7 @@ def test_a_class_of_weight_zero_is_as_if_its_samples_were_not_there(X: Any, coun
 
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
 def test_class_weights_are_finite_and_never_negative(X: Any, weight: float) -> None:
-    with pytest.raises(InputError, match="class_weight must be finite, never negative"):
+    with pytest.raises(InputError, match="class_weight must"):
         small(class_weight={0: weight, 1: 5.0, 2: 5.0}).fit(X, Y)
 
 

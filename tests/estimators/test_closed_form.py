@@ -109,11 +109,11 @@ def test_a_sample_of_weight_zero_is_held_out_of_a_part() -> None:
 
 def test_parts_need_all_classes_at_first_and_no_others_later(waves: tuple[Any, Any]) -> None:
     X, y = waves
-    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+    with pytest.raises(ValueError, match="classes must"):
         HadamRNNClassifier(**FIXED).partial_fit(X, y)
     with pytest.raises(ValueError, match=r"not in classes: \[2\]"):
         HadamRNNClassifier(**FIXED).partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(InputError, match="partial_fit needs a ridge regression"):
+    with pytest.raises(InputError, match='solver="ridge"'):
         HadamRNNClassifier(**FIXED, solver="gradient").partial_fit(X, y, classes=[0, 1, 2])
     with pytest.raises(InputError, match="pass class_weight as a dict"):
         HadamRNNClassifier(**FIXED, class_weight="balanced").partial_fit(X, y, classes=[0, 1, 2])

@@ -66,7 +66,7 @@ def test_early_stopping_holds_out_whole_groups(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("groups", [[0] * 144, [0, 1], np.zeros((144, 2))])
 def test_groups_must_be_one_for_each_sample_and_two_at_least(groups: Any) -> None:
     X, y, _ = people()
-    with pytest.raises((InputError, ValueError), match=r"groups must say|1d array"):
+    with pytest.raises((InputError, ValueError), match=r"groups must name|1d array"):
         HadamRNNRegressor(16).fit(X, y, groups=groups)
 
 
@@ -80,7 +80,7 @@ def test_groups_that_do_not_count_are_no_groups_to_leave_out(wrong: str, kind: A
     else:  # everybody has the same series
         X[[np.flatnonzero(person == each)[0] for each in np.unique(person)]] = 1.0
     labels = y > np.median(y) if kind is HadamRNNClassifier else y
-    with pytest.raises(InputError, match="groups must say"):
+    with pytest.raises(InputError, match="groups must name"):
         kind(random_state=0).fit(X, labels, sample_weight=weights, groups=person)
 
 

@@ -35,7 +35,7 @@ def test_networks_fill_the_bytes_and_never_more(outputs: int, channels: int) -> 
     for max_bytes in (700, 4096):
         sizes = [network_cost(each).bytes for each in ParameterSpace(base, max_bytes).candidates()]
         assert max(sizes) <= max_bytes and min(sizes) > 0
-    with pytest.raises(InputError, match=r"8 units, \d+ bytes here, got 10"):
+    with pytest.raises(InputError, match=r"max_bytes .* 8 units, got 10"):
         ParameterSpace(base, 10).candidates()
 
 
@@ -44,10 +44,10 @@ def test_the_least_bytes_that_an_error_names_are_enough(given: dict[str, Any]) -
     base = Network(1, 1, 2)
     with pytest.raises(InputError) as error:
         ParameterSpace(base, 0, **given).candidates()
-    least = int(str(error.value).split(" bytes here")[0].split()[-1])
+    least = int(str(error.value).split(" for ")[0].split()[-1])
 
     assert network_cost(ParameterSpace(base, least, **given).candidates()[0]).bytes == least
-    with pytest.raises(InputError, match="max_bytes must hold"):
+    with pytest.raises(InputError, match="max_bytes must"):
         ParameterSpace(base, least - 1, **given).candidates()
 
 

@@ -374,7 +374,7 @@ def test_a_state_that_outgrew_its_plan_does_not_compile(tmp_path: Path) -> None:
 def test_the_name_of_the_runtime_is_refused(name: str, tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(10), block_size=8)
 
-    with pytest.raises(InputError, match="The runtime of exported C is called hadamrnn"):
+    with pytest.raises(InputError, match="is called hadamrnn"):
         export_c(model, tmp_path / "out", name)
 
 

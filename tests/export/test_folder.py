@@ -107,7 +107,7 @@ def test_a_manifest_reaches_nothing_outside_its_folder(outer: str, tmp_path: Pat
     manifest["sha256"][outer.format(tmp=tmp_path)] = hashlib.sha256(b"").hexdigest()
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
-    with pytest.raises(InputError, match="is a link, a folder or elsewhere"):
+    with pytest.raises(InputError, match="is a link"):
         export_c(model, folder, "net", force=True)
     assert outside.exists()
 

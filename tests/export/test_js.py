@@ -25,7 +25,7 @@ from tests.plain_integers import calibrated_codes
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="no node installed (Debian: nodejs)")
-MODELS = 500  # of each kind
+MODELS = 500  # per kind
 ROWS, STEPS, WINDOW, HOP = 2, 8, 4, 2
 
 

@@ -124,7 +124,7 @@ def test_a_model_keeps_its_decision_and_one_without_has_no_file_of_it() -> None:
 )
 def test_a_damaged_decision_is_refused_in_one_line(text: str) -> None:
     model = replace(random_model(np.random.default_rng(0), output_size=3), metadata={ENTRY: text})
-    with pytest.raises(InputError, match="decision of this model is damaged") as error:
+    with pytest.raises(InputError, match=r"decision .* damaged") as error:
         decision_of(model)
     assert "\n" not in str(error.value)
 

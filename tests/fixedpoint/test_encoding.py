@@ -149,7 +149,7 @@ def test_inputs_of_another_shape_or_of_a_network_of_ids_are_refused(encode: Enco
 
     with pytest.raises(InputError, match=r"2 channels last; .* has shape \(4, 1\)"):
         encode(dense_model(2), np.zeros((4, 1), np.int64))
-    with pytest.raises(InputError, match=r"belong to dense models, .* this model is one_hot"):
+    with pytest.raises(InputError, match=r"one_hot"):
         encode(draw_integers(words, np.random.default_rng(0)), np.zeros((4, 2), np.int64))
 
 

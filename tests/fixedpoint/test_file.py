@@ -160,7 +160,7 @@ def test_a_stack_whose_leaks_contradict_its_network_is_refused() -> None:
     header, tensors = opened(to_bytes(family_model(np.random.default_rng(1), **STACK)))
     tensors["leak"] = tensors["leak"] ^ 1
 
-    with pytest.raises(InputError, match="its leaks are not those of its network"):
+    with pytest.raises(InputError, match="leaks"):
         from_bytes(forged(header, tensors))
 
 

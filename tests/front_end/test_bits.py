@@ -21,7 +21,7 @@ from tests.export.programs import SANITIZED, STRICT
 from tests.front_end.signals import KINDS, Samples, c_cases, drawn_signal, random_front_end
 
 COUNT = 200
-DECIBELS = 10 * np.log10(2)  # of a doubled energy
+DECIBELS = 10 * np.log10(2)  # per doubling of the energy
 Case = tuple[FrontEnd, Samples]
 
 

@@ -11,7 +11,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-SECONDS = 5  # of CPU time: other work on the machine is not the case's fault
+SECONDS = 5  # CPU time, which other work on the machine does not affect
 PATIENCE = 60  # seconds of waiting
 BYTES = 1 << 30
 INTERRUPTED = f"hangs for more than {SECONDS} s"

@@ -164,5 +164,5 @@ def test_a_factor_knows_its_construction(order: int, kind: int | None) -> None:
 @pytest.mark.parametrize("order", [0, 1, 2, 6, 40 * 9 + 2, 188])
 def test_an_order_without_a_construction_of_its_own_is_refused(order: int) -> None:
     assert not has_factor(order)
-    with pytest.raises(InputError, match=f"No construction gives a Hadamard matrix of order {order}"):
+    with pytest.raises(InputError, match=f"order {order}"):
         make_factor(order)

@@ -157,7 +157,7 @@ def test_gradients_pass_gradcheck(
                     *run_by(name, replace(case, every_output=every))
                 ),
                 leaves(case),
-                fast_mode=hidden_size > 4,  # entry by entry where they are few, else along a random direction
+                fast_mode=hidden_size > 4,  # entry by entry if they are few, else along a random direction
             )
 
 

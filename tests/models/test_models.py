@@ -63,7 +63,7 @@ def test_a_models_description_has_the_channels_that_its_network_reads() -> None:
         assert channels == model.load().network.input_size, model.name
 
 
-# Of signs, weights, biases and scales, without names and metadata: renaming a model changes no bit of it.
+# Digests of signs, weights, biases and scales, without names and metadata: renaming a model changes none.
 BITS = {
     "copy-1kb": "eda2a53c223f2ad8",
     "digits-1kb": "d9810666d233d722",

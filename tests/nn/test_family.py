@@ -327,7 +327,7 @@ def test_thresholds_work_in_half_precision(dtype: torch.dtype) -> None:
 
 def test_thresholds_of_no_steps_are_refused() -> None:
     model = SequenceModel(Network(INPUT_SIZE, 8, CLASSES, readouts=("mean",), thresholds=1))
-    with pytest.raises(InputError, match="x must have at least one step, got none"):
+    with pytest.raises(InputError, match=r"x must .*, got none"):
         model.set_thresholds(torch.zeros(2, 5, INPUT_SIZE), torch.tensor([0, 0]))
 
 
@@ -359,7 +359,7 @@ def test_what_a_layer_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:
     strided = HadamRNN(3, 8, num_layers=2, stride=2, batch_first=True)
     with pytest.raises(InputError, match="or has a stride"):
         strided.step(torch.zeros(1, 3))
-    with pytest.raises(InputError, match="this model reads out mean"):
+    with pytest.raises(InputError, match="reads out mean"):
         SequenceModel(Network(3, 8, 2, readouts=("mean",))).step(torch.zeros(1, 3))
 
 

@@ -112,9 +112,9 @@ class BareGRU(Architecture):
 def test_bad_models_and_inputs_are_refused() -> None:
     with pytest.raises(InputError, match="belongs to input_kind"):
         SequenceModel(Network(3, 8, 2, input_kind="one_hot", vocabulary_size=5))
-    with pytest.raises(InputError, match="built from a Network, got HadamRNN"):
+    with pytest.raises(InputError, match="got HadamRNN"):
         SequenceModel(HadamRNN(3, 8))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"RecurrentLayer that reads 3.*got GRU"):
+    with pytest.raises(InputError, match=r"RecurrentLayer .*3.*got GRU"):
         SequenceModel(BareGRU(3, 8, 2))
     model = SequenceModel(Network(3, 8, 2))
     with pytest.raises(InputError, match=r"\(batch, time, 3\), got \(4, 9\)"):

@@ -78,7 +78,7 @@ def test_packed_rows_count_as_an_input_and_no_batch_is_refused() -> None:
     refresh_statistics(rnn, [pack_sequence(rows)])
 
     assert int(rnn.norm(0).batches) == 1
-    with pytest.raises(InputError, match="at least one batch, got none"):
+    with pytest.raises(InputError, match=r"refresh_statistics .* got none"):
         refresh_statistics(rnn, [])
 
 

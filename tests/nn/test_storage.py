@@ -92,7 +92,7 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
             load_model(path)
     metadata["network"] = '{"kind": "hadamrnn", "input_size": 1, "hidden_size": 4, "output_size": 1}'
     path.write_bytes(seal(save({"w": torch.zeros(2)}, metadata)))
-    with pytest.raises(InputError, match="hidden_size is 4, its tensors hold 2 numbers"):
+    with pytest.raises(InputError, match=r"hidden_size is 4, .* 2 numbers"):
         load_model(path)
     with pytest.raises(InputError, match="No such file"):
         load_model(tmp_path / "missing.safetensors")

@@ -123,7 +123,7 @@ def open_page(browser: webdriver.Chrome, page: Path) -> None:
 
 
 def part(browser: webdriver.Chrome, name: str, live: str = "") -> Any:
-    """Return a part of a network of the page, of the first by default."""
+    """Return a part of one of the page's networks, by default the first."""
     network = f"[data-live={live}] " if live else ""
     return browser.find_element(By.CSS_SELECTOR, f"{network}[data-part={name}]")
 

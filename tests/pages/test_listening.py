@@ -30,7 +30,7 @@ FAKE = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
 FRONT_END = FrontEnd("mel", rate=8000, frame=200, hop=80, bands=16)
 NAMES = ("silence", "low", "high")
 STEPS, BLOCK = 98, 1024
-TONE = 1500.0  # of the microphone
+TONE = 1500.0  # frequency of the fake microphone
 
 
 def noise(seconds: float, seed: int) -> NDArray[np.int16]:

@@ -47,11 +47,11 @@ def test_no_page_is_wider_than_the_screen_or_fetches_anything(
         assert [name for name in loaded if not name.startswith("file:")] == [], page.name
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing_serious_on_any_page(site: Path, browser: Chrome, dark: bool) -> None:
+@pytest.mark.parametrize(("width", "dark"), [(PHONE, False), (TABLET, True), (DESK, False)])
+def test_axe_finds_nothing_serious_on_any_page(site: Path, browser: Chrome, width: int, dark: bool) -> None:
     found = {}
     for page in documents(site):
-        assert faults(browser, page, width=TABLET, dark=dark) == [], page.name
+        assert faults(browser, page, width=width, dark=dark) == [], page.name
         found[page.name] = serious_violations(browser)
 
     assert {name: faults for name, faults in found.items() if faults} == {}

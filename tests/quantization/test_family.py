@@ -68,7 +68,7 @@ class ErrorBound:
     def of_step(self, floats: FloatLayer, lowered_layer: LoweredLayer) -> float:
         """Bound one step of a layer: state, clipping at the very top, multiplier, leak, bias, product."""
         layer = lowered_layer.layer
-        unit = 1 / np.sqrt(layer.block_size) / 2**layer.state_shift  # of the accumulator, in codes
+        unit = 1 / np.sqrt(layer.block_size) / 2**layer.state_shift  # lsb of the accumulator, in codes
         multiplier = 2.0 ** (layer.activation_bits - 17)
         bias = 0.5 * 2**layer.input_bias_shift * unit
         codes = 0.5 + 1.0 + multiplier + (0.5 * unit if layer.leak else 0) + bias + 0.5 * unit
@@ -110,7 +110,7 @@ class ErrorBound:
         tops = {"positive": 1.0, "mean": 2.0**integer.activation_bits}
         codes, least = [], 2.0 ** (integer.activation_bits - 1)
         for kind, multiplier in zip(integer.network.readouts, integer.feature_multiplier, strict=True):
-            relative = 2.0**-14  # of the multiplier and of the rate
+            relative = 2.0**-14  # rounding of the multiplier and of the rate
             codes.append((values[kind] + tops.get(kind, least) * relative) * multiplier * 2.0**15)
         return np.concatenate(codes) * 2.0 ** -integer.feature_shift.astype(float) + 0.5
 

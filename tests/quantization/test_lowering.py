@@ -82,8 +82,8 @@ def logit_error_bound(model: SequenceModel, integer: Any, time: int) -> float:
     """Return the largest possible error of a logit, from the roundings of `time` steps."""
     top = 1 << integer.activation_bits - 1
     acc_to_state = 1 / math.sqrt(integer.network.block_size) / 2 ** integer.layers[0].state_shift
-    rounding = 0.5 + top * 2.0**-16  # of a state, and of the 16-bit multiplier
-    clipping = 1.0  # of a state at the very top of its range
+    rounding = 0.5 + top * 2.0**-16  # a state, and of the 16-bit multiplier
+    clipping = 1.0  # a state at the very top of its range
     bias = 0.5 * 2 ** integer.layers[0].input_bias_shift * acc_to_state
     product = 0.5 * acc_to_state if integer.layers[0].input_shift < 0 else 0.0
     per_step = math.sqrt(integer.hidden_size) * (rounding + clipping + bias + product)
@@ -168,7 +168,7 @@ def test_other_networks_and_bits_are_refused() -> None:
         calibrate(random_model(0), [])
     with pytest.raises(InputError, match="percentile"):
         calibrate(random_model(0), [], percentile=0)
-    with pytest.raises(InputError, match="scales and offsets of RawInputs"):
+    with pytest.raises(InputError, match="RawInputs"):
         lower(random_model(0), Calibration(1.0, 1.0, 1, 1), raw=RawInputs([1.0], [0.0]))
 
 
@@ -202,5 +202,5 @@ def test_a_bias_takes_any_shift_that_c_has_and_none_beyond() -> None:
     codes, shift = bias_codes(largest, unit=1.0, bits=6)
 
     assert codes.tolist() == [31, -32] and shift == 31
-    with pytest.raises(InputError, match="no shift up to 31 fits it into 6 bits"):
+    with pytest.raises(InputError, match=r"31 .* 6 bits"):
         bias_codes(largest * 1.02, unit=1.0, bits=6)

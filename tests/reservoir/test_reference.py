@@ -67,7 +67,7 @@ def test_bad_descriptions_arrays_and_series_are_refused_in_one_line() -> None:
     rng = np.random.default_rng(0)
     features = draw_features(rng, network)
     units: Any = draw_units(rng, network)
-    make_units: Any = Units  # of lists
+    make_units: Any = Units  # takes lists
     make_features: Any = Features
 
     for make, rule in (

@@ -29,7 +29,7 @@ def test_the_final_training_goes_on_where_it_stopped(task: str, tmp_path: Path) 
     study = study_of(search, tmp_path / "study")
     run_trials(study, search, 1, log=hush)
     asked = iter(range(10_000))
-    with pytest.raises(InputError, match="Repeat the command to continue"):
+    with pytest.raises(InputError, match="best network stopped"):
         finish(study, search, tmp_path, RunOptions(stop=lambda: next(asked) == 2))
 
     figures = finish(study, search, tmp_path, RunOptions())

@@ -77,7 +77,7 @@ def test_a_budget_that_nothing_fits_names_the_smallest_network() -> None:
         SearchSpace(DIGITS, Budget(least - 1))
     assert SearchSpace(DIGITS, Budget(least)).candidates
 
-    with pytest.raises(InputError, match="10 instructions: the quickest takes") as caught:
+    with pytest.raises(InputError, match="10 instructions") as caught:
         SearchSpace(DIGITS, Budget(512, 10))
     fewest = int(str(caught.value).split("takes ")[1].split(".")[0])
     assert SearchSpace(DIGITS, Budget(512, fewest)).candidates

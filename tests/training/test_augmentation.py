@@ -132,5 +132,5 @@ def test_the_angle_of_a_rotation_has_its_standard_deviation() -> None:
 
 def test_a_rotation_is_refused_where_channels_are_no_axes() -> None:
     config = make_config(task="digits", epochs=1, rotation=10)
-    with pytest.raises(InputError, match="which channels are the axes"):
+    with pytest.raises(InputError, match="rotation"):
         check_suited(config, sensors(0))

@@ -14,7 +14,7 @@ import torch
 from hadamrnn import run as runs
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
-from hadamrnn.files import held
+from hadamrnn.files import locked
 from hadamrnn.network import hadamard
 from hadamrnn.run import Run
 from hadamrnn.training.config import resolve_config
@@ -251,7 +251,7 @@ def test_a_run_that_is_being_written_is_refused_in_one_line(
     command: Command, run: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "new").mkdir()
-    with held(run), held(tmp_path / "new"):
+    with locked(run), locked(tmp_path / "new"):
         for arguments in (
             ("train", "--resume", run),
             ("train", "digits", *SMALL, "--out", tmp_path / "new"),

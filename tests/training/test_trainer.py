@@ -324,7 +324,7 @@ def test_weights_that_are_not_finite_are_never_validated(draw: Draw) -> None:
     with torch.no_grad():
         trainer.model.readout.weight[0, 0] = float("nan")
 
-    with pytest.raises(Diverged, match="a weight is NaN or infinite at step 1"):
+    with pytest.raises(Diverged, match=r"weight .* at step 1"):
         trainer.validate()
 
 

@@ -46,7 +46,7 @@ DSA = tuple(
     for person in range(1, 9)
 )
 DSA_TRAIN, HAR_TRAIN = 4, 12  # people; the others tune and measure
-DSA_CHANNELS = 9  # of the sensor on the torso
+DSA_CHANNELS = 9  # those of the sensor on the torso
 SPORTS = (
     *("sitting", "standing", "lying on back", "lying on side", "ascending", "descending"),
     *("elevator", "moving in elevator", "walking", "treadmill", "treadmill uphill", "running", "stepper"),

@@ -96,7 +96,7 @@ class Levels(NamedTuple):
 
 @dataclass(frozen=True)
 class AnomalyRow:
-    """One detector on the recordings of a part, or on all of them; shares are of 1."""
+    """One detector on the recordings of a part, or on all of them; shares lie in 0..1."""
 
     detector: str
     setting: str

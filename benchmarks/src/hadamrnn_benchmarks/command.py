@@ -49,8 +49,8 @@ class TrainingOptions(DataFolder, JsonOption):
 @command(
     help="a training step, against a plain dense loop",
     description="Time a training step (forward, backward, Adam) of the engine and of a plain dense loop. The "
-    "columns GRU, RNN and obvious are the time of torch.nn.GRU, torch.nn.RNN and of the class that one "
-    "writes first (h = h @ W.T + z[:, t]) of the same width, over the engine's.",
+    "columns GRU, RNN and obvious are the time of torch.nn.GRU, torch.nn.RNN and of the obvious class "
+    "(h = h @ W.T + z[:, t]) of the same width, over the engine's.",
     examples=(
         "hadamrnn bench training --shapes mnist copy --rounds 5 --json",
         "hadamrnn bench training --model all --hidden-size 128",
@@ -340,7 +340,7 @@ class VibrationOptions(PageOptions, DataFolder):
 
 
 @command(
-    help="faults of bearings at loads that training has not",
+    help="faults of bearings at loads absent from training",
     description="Train networks on vibration of MFPT's bearings, from the folder mfpt of the data folder: "
     "the default recipe beside others at the training's loads, and beside other methods at the test's.",
     examples=("hadamrnn bench vibration --out docs/vibration.md",),
@@ -395,7 +395,7 @@ run = Command(
     None,
     help="measure training, inference, devices, instructions, estimators, regression, archive, anomalies, "
     "alarms, vibration, reading, fitting",
-    description="Measure on this machine what the library claims.",
+    description="Check the library's claims by measurements on this machine.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
         "training": run_training,

@@ -59,9 +59,9 @@ class InferenceWork:
     network: Network
     batch: int
     time: int
-    numpy_rows: int  # of the batch, for the engine on numpy
+    numpy_rows: int  # rows of the batch for the numpy engine
     rows: int  # for the other engines; 0 leaves out those that multiply by a dense matrix
-    rival_units: int = 0  # of a GRU and an LSTM; 0 for none
+    rival_units: int = 0  # units of a GRU and an LSTM; 0 for none
 
 
 COPY = Network(10, 128, 9, input_kind="one_hot", activation_bits=12)
@@ -90,7 +90,7 @@ class InferenceRow:
     nanoseconds_per_step: float
     ratio: float | None  # to the plain loop, if there is one
     numpy_ratio: float  # to the engine on numpy
-    limit_share: float | None = None  # of the native engine: the least time by vector additions over its own
+    limit_share: float | None = None  # for the native engine: the bound by vector additions over its time
 
 
 def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow], list[str]]:

@@ -42,8 +42,8 @@ SIDES = ("plain", "engine")
 LOOP_STEPS = 4  # steps of the loop for every round of the two sides
 WARM_UP = 3  # steps of the loop that are not timed
 LEVELS = 255  # the loop's dense inputs are stored as MNIST's pixels are
-TORCH_ROUNDS = 3  # of the layers in torch
-BATCHES = 8  # of the loop's training set
+TORCH_ROUNDS = 3  # rounds with the torch layers
+BATCHES = 8  # batches in the loop's training set
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class _Turns(Watcher):
 
 
 def _splits(network: Architecture, x: Tensor, target: Tensor) -> Splits:
-    """Return the batch as a task, stored as tasks are."""
+    """Return the batch as a task in storage form."""
     dense = x.is_floating_point()
     stored = (LEVELS * x).to(torch.uint8) if dense else x
     batch = Split(stored, target, levels=LEVELS if dense else None)

@@ -217,7 +217,7 @@ def train_command(result: Result) -> str:
     for name, value in config.items():
         if name in ("task", "preset", "model") or name not in changed:
             continue
-        if name not in (*OPTIONS, "task_options"):  # of this kind of network only
+        if name not in (*OPTIONS, "task_options"):  # settings that only this kind of network has
             words += ["--model-option", f"{name}={_text(value)}"]
             continue
         flag = "--" + name.replace("_", "-")

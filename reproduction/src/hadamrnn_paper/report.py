@@ -101,7 +101,7 @@ def _lead(found: Sequence[Standing]) -> str:
     return (
         f"On {len(ahead)} of {len(judged)} tasks a network trained here is ahead of the paper's best, in no "
         f"more memory, and on {len(level)} level with it, within one standard deviation over the seeds"
-        f"{_named([each.task.title for each in level])}. Stacks of layers that forget, which the paper does "
+        f"{_named([each.task.title for each in level])}. Stacks of leaky layers, which the paper does "
         f"not have, are {len(stacks)} of these networks{_named(stacks)}."
     )
 

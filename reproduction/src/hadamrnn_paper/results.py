@@ -137,7 +137,7 @@ def result_file(folder: Path, task: str) -> Path:
 
 
 def write_result(folder: Path, result: Result) -> Path:
-    """Add `result` to the file of its task, in place of an earlier one of its name; return the file.
+    """Add `result` to the file of its task, replacing an earlier one of the same name; return the file.
 
     Processes take turns, and each replaces the whole file: readers see it before or after, no line is lost.
     """

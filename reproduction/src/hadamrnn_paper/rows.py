@@ -19,7 +19,7 @@ from hadamrnn_paper.baselines.cost import baseline_size
 from hadamrnn_paper.baselines.networks import KINDS, Baseline
 
 Described = TypeVar("Described", Network, Baseline)
-INTEGER_BITS = 12  # of a setup's integer network, unless the setup names others
+INTEGER_BITS = 12  # for integer networks, unless the setup names other bits
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Setup:
         """The network in words.
 
         >>> setup("har6", 64, 4, 8, num_layers=2, leak=(1, 2), readouts=("mean", "max"), normalize=True).title
-        '2 layers of 64 units that forget, 4 bits'
+        '2 layers of 64 leaky units, 4 bits'
         >>> setup("imdb", 512, 4, recurrence="relu", input_bias=False).title
         '512 units, 4 bits, ReLU recurrence, without b_i'
         """
@@ -198,7 +198,7 @@ def _hadamard_title(network: Network) -> list[str]:
     bits = network.weight_bits
     widths = network.widths[:1] if len(set(network.widths)) == 1 else network.widths
     layers = f"{network.num_layers} layers of " if network.num_layers > 1 else ""
-    parts = [f"{layers}{', '.join(map(str, widths))} units{' that forget' if network.leak else ''}"]
+    parts = [f"{layers}{', '.join(map(str, widths))} {'leaky ' if network.leak else ''}units"]
     parts.append(f"{bits} bits" if isinstance(bits, int) else bits or "float")
     parts += [f"{network.num_blocks} blocks"] if network.num_blocks > 1 and not network.leak else []
     parts += ["ReLU recurrence"] if network.recurrence == "relu" else []

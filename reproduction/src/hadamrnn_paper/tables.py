@@ -65,7 +65,7 @@ def _best(task: str, settings: dict[str, Any], task_options: dict[str, Any], bit
     config = resolve_config(task, preset="best", overrides=settings)
     network = replace(hadamard(config.network), activation_bits=bits)
     added = tuple(name for name in ADDED.get(task, {}) if config.task_options.get(name))
-    parts = [f"{network.num_layers} layers that forget", " and ".join(network.readouts)]
+    parts = [f"{network.num_layers} leaky layers", " and ".join(network.readouts)]
     parts += ["skips"] if network.skip else []
     parts += [] if network.input_bias else ["without b_i"]
     parts += [ADDED[task][option].words for option in added]

@@ -1,4 +1,4 @@
-"""The dense recurrences: every fast form is the loop, and so are its gradients."""
+"""The dense recurrences: every fast form equals the loop, and so do its gradients."""
 
 from __future__ import annotations
 

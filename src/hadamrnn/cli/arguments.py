@@ -171,7 +171,7 @@ class HelpAll(argparse.Action):
 
 
 def _task_lines() -> list[str]:
-    """Return a line for each task: its name, what it is, and the names of its options."""
+    """Return a line for each task: its name, a description, and the names of its options."""
     lines = []
     for name in task_names():
         task = find_task(name)

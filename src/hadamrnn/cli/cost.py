@@ -163,7 +163,7 @@ def _network_of_run(folder: Path) -> tuple[Architecture, FileSize | None]:
 
     path = folder / MODEL_FILE
     if not path.is_file():
-        raise InputError(f"{folder} must hold {INTEGER_FILE} or {MODEL_FILE}, it holds neither.")
+        raise InputError(f"{folder} must contain {INTEGER_FILE} or {MODEL_FILE}, but has neither.")
     return load_model(path).network, None
 
 

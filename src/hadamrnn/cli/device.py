@@ -39,7 +39,7 @@ class BudgetOptions:
 class DeviceOptions(BudgetOptions):
     """Options for the device that `cost` and `export --report` compare a network with."""
 
-    rate: Rate | None = option(None, "budget: steps of the network per second; says how busy a Cortex-M4 is")
+    rate: Rate | None = option(None, "budget: steps of the network per second, for the load of a Cortex-M4")
     window: Count | None = option(None, "budget: steps of a window (default: one hop)")
     hop: Count | None = option(None, "budget: steps from one window to the next (default: half a window)")
 

@@ -11,8 +11,8 @@ PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
 
 
 @command(
-    help="versions, the kernel backend, where data is looked for",
-    description="Print what this installation consists of; put it into a bug report.",
+    help="versions, the kernel backend and the data folders",
+    description="Print the details of this installation, for bug reports.",
     examples=("hadamrnn doctor --json",),
 )
 def run(args: JsonOption) -> None:

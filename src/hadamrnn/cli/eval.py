@@ -62,7 +62,7 @@ class EvalOptions(DataOptions, JsonOption):
 
 
 @command(
-    help="measure a trained network on test data or on your own",
+    help="measure a trained network on test data or your own data",
     description="Print the metric of a run's best model over a split of its task, or over arrays x and y "
     "or recordings of your own; of a classifier also the confusion matrix and the recall of every class. Of "
     "an anomaly detector print F1, false alarms and missed anomalies over recordings with a column anomaly.",

@@ -28,12 +28,10 @@ class ExportOptions(DeviceOptions, DataFolder, JsonOption):
     )
     out: Path | None = option(None, "new or empty folder to write to")
     name: str = option("net", "prefix of files and C symbols (default net)")
-    unpacked: bool = option(
-        False, "give each weight a byte of its own: larger, faster (c, arduino and --report)"
-    )
+    unpacked: bool = option(False, "store each weight in one byte: larger, faster (c, arduino and --report)")
     golden: Literal["data", "random"] | None = option(
         None,
-        "what the self-test replays: data (sequences of the test set, the default where it is found) or "
+        "what the self-test replays: data (sequences of the test set, the default if it is found) or "
         "random (random codes)",
     )
     examples: Path | None = option(
@@ -47,7 +45,7 @@ class ExportOptions(DeviceOptions, DataFolder, JsonOption):
 
 @command(
     help="write a run as C, Arduino library, JavaScript, live page or ONNX",
-    description="Write a folder that builds and tests itself, or report what the network takes on devices. "
+    description="Write a folder that builds and tests itself, or report the network's cost on devices. "
     "A run without an integer network is quantized first, as `hadamrnn quantize RUN` does.",
     examples=(
         "hadamrnn export runs/har --to c --out har_c --name har",
@@ -93,7 +91,7 @@ def _device(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the load of the device, with the counted instructions of a step if there are any."""
     if not isinstance(network, Network):
-        raise InputError("A reservoir's load of a device is not known. Leave --rate and the like out.")
+        raise InputError("A reservoir's load of a device is not known. Leave --rate and similar options out.")
     step = next((row.step for row in rows if row.target == "cortex-m4"), None)
     return device_report(args, network, step)
 

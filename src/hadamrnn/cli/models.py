@@ -18,7 +18,7 @@ class ModelsOptions(JsonOption):
 
 @command(
     help="list and copy trained integer models",
-    description="List the integer models that ship with the package and what they read, or copy one. --json "
+    description="List the integer models that ship with the package, with their inputs, or copy one. --json "
     "also gives the command that made each.",
     examples=(
         "hadamrnn models",

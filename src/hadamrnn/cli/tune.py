@@ -15,7 +15,7 @@ from hadamrnn.settings import Positive, option
 class TuneOptions(DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder of a quantized run that was trained on recordings")
     recordings: Path = positional("RECORDINGS", "labelled recordings that the run was not trained on")
-    false_alarms_per_hour: Positive = option(MISSING, "how many false alarms are bearable")
+    false_alarms_per_hour: Positive = option(MISSING, "limit on false alarms per hour")
     rate: Rate | None = option(None, "rows per second (default: the --rate or the WAV files of the training)")
     background: tuple[str, ...] = option(
         (),
@@ -27,7 +27,7 @@ class TuneOptions(DataOptions, JsonOption):
     help="choose when windows raise an alarm",
     description="Choose thresholds on the margin between the two best classes, how many of the last windows "
     "must agree, and how long an alarm silences the next, so that most incidents in RECORDINGS are detected "
-    "with at most so many false alarms per hour. The choice is kept in the run's integer network: exported C "
+    "within the limit on false alarms per hour. The choice is kept in the run's integer network: exported C "
     "and JavaScript have it. Measure it on other recordings with: hadamrnn eval RUN RECORDINGS --stream.",
     examples=(
         "hadamrnn tune runs/people held_out --false-alarms-per-hour 10 --rate 50",
@@ -36,7 +36,7 @@ class TuneOptions(DataOptions, JsonOption):
 )
 def run(args: TuneOptions) -> None:
     from hadamrnn import streams
-    from hadamrnn.files import INTEGER_FILE, held
+    from hadamrnn.files import INTEGER_FILE, locked
     from hadamrnn.fixedpoint import save
     from hadamrnn.fixedpoint.alarms import with_decision
     from hadamrnn.run import Run
@@ -51,7 +51,7 @@ def run(args: TuneOptions) -> None:
     tried = streams.try_decisions(found, names, background, rate, window, hop)
     decision, report = streams.choose(tried, most)
     decision, saturation = replace(decision, rate=rate), streams.joint_saturation(found)
-    with held(opened.path):
+    with locked(opened.path):
         save(with_decision(integer, decision), opened.path / INTEGER_FILE)
     figures: dict[str, Any] = {
         **asdict(decision),

@@ -86,7 +86,7 @@ def _assumed_label(tables: list[Recording]) -> str:
     if found is None:
         raise InputError(
             f"Recordings need labels: name a column with --label ({listed(first.names)} in {first.path}), "
-            "or say --label file (the name up to its first _) or --label folder."
+            "or use --label file (the name up to its first _) or --label folder."
         )
     return found
 

@@ -30,7 +30,7 @@ ENDS = (12 * MONTH, 16 * MONTH, 20 * MONTH)
 ROWS = 17_420
 HOME = "https://github.com/zhouhaoyi/ETDataset"
 RAW = "https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small"
-SHA256 = {  # of the original file and of its compressed copy
+SHA256 = {  # the original file and its compressed copy
     "ETTh1": (
         "f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066",
         "f1141f82f9d46968f05afa77ba16abfc4f790fe07583f9de06bb685b29a5411f",

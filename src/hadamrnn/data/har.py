@@ -218,7 +218,7 @@ def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> T
 # People wear a sensor differently: random rotations show a network more people than there are. With each
 # of DSA-19's people 1 to 4 left out in turn, preset quick has a mean of 81.5 % with rotations of 30 degrees
 # and of 75.1 % without. For UCI HAR's people, left out by fifths, smaller rotations did better. If everybody
-# is used for training in the end (`left_out: None`), the last weights are kept: nobody is left to select by.
+# is used for training in the end (`left_out: None`), the last weights are kept: no validation data remain.
 TURNED: Values = {**SMALL_STACK, "rotation": 15.0, "epochs": 8, "task_options": {"fine": True}}
 FAST: Values = {"paper": PAPER_SENSORS, "quick": {**TURNED, "stride": 2}}
 HAR2 = Task(

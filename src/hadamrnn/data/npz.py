@@ -118,7 +118,7 @@ def _overlap(x: Tensor, parts: Sequence[Tensor]) -> list[str]:
     if 2 * count < samples or not count:
         return []
     return [
-        f"note: {count} of {samples} test samples share steps with training, as windows that overlap do. "
+        f"note: {count} of {samples} test samples share steps with training, like overlapping windows. "
         "Save the recording of each in an array groups, or train on the recordings with --window"
     ]
 
@@ -167,7 +167,7 @@ def time_first(
     elif (x.shape[1] < FEW_STEPS and len(x) > 10 * x.shape[1]) or (channels is None and _flows(x)):
         raise InputError(
             f"x of shape {x.shape} in {path} looks like one recording, and would be {len(x)} series of "
-            f"{x.shape[1]} steps. Add --window N to cut it, or say layout=time-first if it is right."
+            f"{x.shape[1]} steps. Add --window N to cut it, or set layout=time-first if it is correct."
         )
     return arrays
 
@@ -269,7 +269,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str | 
         if dtype.hasobject:
             raise InputError(
                 f"{path} must hold plain arrays, got ragged or pickled objects. "
-                f"Pad x to (n, time, channels) and say how many steps count in an array lengths."
+                f"Pad x to (n, time, channels) and save the valid steps of each row as an array lengths."
             )
         claimed = math.prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or claimed != member.file_size - file.tell():

@@ -27,7 +27,7 @@ class RecordingOptions:
         "of each class; default: a column of a usual name, such as label)",
     )
     target: str | None = option(
-        None, "recordings: a column of values to predict, at the last row of each window, in place of labels"
+        None, "recordings: a column of values to predict, at the last row of each window, instead of labels"
     )
     group: str | None = option(
         None,

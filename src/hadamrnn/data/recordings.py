@@ -75,7 +75,7 @@ def read_recordings(source: str | Path | Any, *, labelled: bool = True, **option
         labelled: whether the recordings have labels.
         options: the fields of `RecordingOptions`:
             label: a column, `file` (the file's name up to its first "_") or `folder` (that of each class).
-            target: a column of values, in place of a label.
+            target: a column of values, instead of a label.
             group: a column, `file` or `folder`; by default a column of a usual name, else the file.
             window: steps of a window, by default 128.
             hop: steps from one window to the next, by default half a window.
@@ -222,8 +222,8 @@ def part_segments(
         if reading.group is not None or recorded.options.group == "time":
             raise
         remark = (
-            f"divided in time, within every recording, as {recorded.options.group} would not do: {reason} "
-            f"--group {recorded.options.group} insists on it"
+            f"divided in time, within every recording, because groups by {recorded.options.group} do not "
+            f"suffice: {reason} --group {recorded.options.group} enforces them"
         )
     recorded = read_segments(path, replace(reading, group="time"), more=held_out.paths)
     parts, remarks = divide_recorded(recorded, held_out, seed, strict=True)

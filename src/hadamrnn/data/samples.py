@@ -112,7 +112,7 @@ def group_parts(
     held = [part for part in (1, 2) if shares[part - 1]]
     if len(names) <= len(held):
         raise InputError(
-            f"Training, validation and test need a group each, got {len(names)} in all. Record more groups."
+            f"Training, validation and test need at least 3 groups, found {len(names)}. Record more groups."
         )
     counts = np.zeros((len(names), int(labels.max()) + 1))
     np.add.at(counts, (group, labels), 1 if weights is None else weights)
@@ -128,7 +128,7 @@ def group_parts(
     assert best is not None
     if not set(held) <= set(best[1]):
         raise InputError(
-            "Training must see every class, and has no group left to give away: too few groups have each "
+            "Training must see every class, and has no group to spare: too few groups have each "
             "class. Record them in more groups."
         )
     return [torch.from_numpy(np.flatnonzero(best[1][group] == part)) for part in range(3)]
@@ -176,8 +176,8 @@ def _cost(
     sums = np.stack([counts[part == number].sum(0) for number in range(3)])
     present = counts.sum(0) > 0
     lacking = (present & (sums == 0)).sum(1)
-    goal = np.array([1 - sum(shares), *shares])[:, None]
-    distance = np.square(sums / np.maximum(counts.sum(0), 1) - goal).sum()
+    requested = np.array([1 - sum(shares), *shares])[:, None]
+    distance = np.square(sums / np.maximum(counts.sum(0), 1) - requested).sum()
     return float(lacking[0]), float(lacking[held].sum()), float(distance)
 
 

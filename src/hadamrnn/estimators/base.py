@@ -208,7 +208,7 @@ class SeriesEstimator(IntegerForm):
     def _samples(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, *, reset: bool
     ) -> tuple[Samples, Target]:
-        """Return the distinct samples, the largest weight 1, and their target."""
+        """Return the distinct samples, with a largest weight of 1, and their target."""
         read = self._read(X, y, reset=reset)
         samples = read_samples(*read, align(X, sample_weight), align(X, groups))
         samples = replace(samples, weights=samples.weights / samples.weights.max())

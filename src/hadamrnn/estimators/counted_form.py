@@ -63,7 +63,7 @@ class CountedForm(SeriesEstimator):
             max_bytes: limits of the estimators.
         """
         if self._solver() != "count":
-            raise InputError('fit_path needs solver="count": leave out what asks for another network.')
+            raise InputError('fit_path needs solver="count": leave out the parameters of other networks.')
         samples, target = self._samples(X, y, sample_weight, groups, reset=True)
         seed = int(check_random_state(self.random_state).randint(2**31))
         sizes = sorted({int(size) for size in max_bytes}, reverse=True)
@@ -94,7 +94,7 @@ class CountedForm(SeriesEstimator):
             return super().quantize(activation_bits, input_bits, raw_unit)
         if activation_bits is not None or input_bits is not None:
             raise InputError(
-                "A network that counts has states of 16 bits and inputs of 12: leave activation_bits and "
+                "A reservoir has states of 16 bits and inputs of 12: leave activation_bits and "
                 "input_bits out."
             )
         network = self.network_
@@ -122,7 +122,7 @@ class CountedForm(SeriesEstimator):
         """A description of each feature of a reservoir, in the order of its integers."""
         check_is_fitted(self)
         if not isinstance(self.network_, IntegerReservoir):
-            raise AttributeError("Only a network that counts has kept features.")
+            raise AttributeError("Only a reservoir has kept features.")
         return self._counted.pool.names()
 
     @abstractmethod

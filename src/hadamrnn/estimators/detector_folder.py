@@ -119,7 +119,7 @@ class DetectorFolder:
             columns = ()
         if detection is None or len(columns) != model.input_size:
             raise InputError(
-                f"{path} must be a run folder or a detector, and its integer network is of none. "
+                f"{path} must be a run folder or a detector, but its integer network has no detector stage. "
                 "Make a detector with: hadamrnn train FILE --goal anomaly"
             )
         return cls(model, detection, columns)
@@ -177,5 +177,5 @@ def _truth(table: Recording) -> NDArray[np.bool_] | None:
         return None
     values = table.numbers(name) if table.is_numeric(name) else np.full(1, np.nan)
     if not np.isin(values, (0, 1)).all():
-        raise InputError(f"{name!r} of {table.path} must say 1 for anomalies and 0 for normal rows.")
+        raise InputError(f"{name!r} of {table.path} must be 1 for anomalies and 0 for normal rows.")
     return np.asarray(values == 1)

@@ -29,7 +29,7 @@ INTEGRATOR_LEAK = (1, 3, 5)  # k of the integrators of each channel
 INTEGRATOR_READOUTS = (("last", "mean"), ("last", "mean", "max"))
 RANDOM_BLOCK, RANDOM_LEAK = 32, (1, 2, 4, 6)
 RANDOM_UNITS = (32, 128)
-ROWS = 1 << 12  # of series at a time
+ROWS = 1 << 12  # series processed at once
 
 
 def linear_networks(space: ParameterSpace) -> list[Network]:

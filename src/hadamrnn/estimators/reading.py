@@ -69,8 +69,8 @@ def read_samples(series: Series, known: NDArray[Any], sample_weight: Any, groups
     samples = Samples.of(series, known, weights, owners)
     if samples.owners is not None and len(np.unique(samples.owners)) < 2:
         raise InputError(
-            "groups must say of every sample whom it is of, and two of them or more must have samples of "
-            "positive weight and no series in common, got 1."
+            "groups must name the source of each sample, and at least 2 groups must have samples of positive "
+            "weight and no series in common, got 1."
         )
     return samples
 
@@ -80,7 +80,7 @@ def _owners(groups: Any, count: int) -> NDArray[np.int64]:
     owners = numbered(column_or_1d(groups).tolist())
     if len(owners) != count:
         raise InputError(
-            f"groups must say of each of the {count} samples whom it is of, got {len(owners)} entries."
+            f"groups must name the source of each of the {count} samples, got {len(owners)} entries."
         )
     return owners
 

@@ -125,9 +125,7 @@ class ParameterSpace:
             units, leak = self._dynamics()[-1]
             smallest = [self._network(units, 1, leak, features) for features in self._feature_sets()]
             least = min(network_cost(network).bytes for network in smallest)
-            raise InputError(
-                f"max_bytes must hold a network of {units} units, {least} bytes here, got {self.max_bytes}."
-            )
+            raise InputError(f"max_bytes must be at least {least} for {units} units, got {self.max_bytes}.")
         return found
 
     def _dynamics(self) -> list[tuple[int, tuple[int, ...]]]:
@@ -263,7 +261,7 @@ def _pools(candidates: list[Network]) -> Iterator[_Pool]:
     groups: dict[tuple[int, tuple[int, ...], int], list[Network]] = {}
     for network in candidates:
         nested = network.thresholds in NESTED or not network.counts_steps
-        # Few blocks have the first entries of a leak: candidates with the same first entry share it.
+        # With few blocks only the first entries of a leak are used; the key is the first of them.
         key = network.block_size, network.leak[:1], NESTED[-1] if nested else network.thresholds
         groups.setdefault(key, []).append(network)
     for (block_size, _, _), members in groups.items():

@@ -137,7 +137,7 @@ def numbered(keys: Sequence[Any]) -> NDArray[np.int64]:
 class Scaling:
     """The network's input is v = (x - offset) / scale, channel by channel.
 
-    A channel with a `knee` enters as `compress(x, knee)` in place of x.
+    A channel with a threshold `knee` enters as `compress(x, knee)` instead of x.
     A device reads raw codes r with x = r `unit`, chosen by `raw_unit`; None if no unit suits every channel.
     `offset` is a whole number of units, so the integer network subtracts the same offset exactly.
     """

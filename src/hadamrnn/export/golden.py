@@ -78,7 +78,7 @@ def fit_golden(
 ) -> Golden:
     """Return golden vectors of raw codes or ids `(n, time, ...)`, cut to at most `most` numbers.
 
-    A sequence that is too long keeps its last steps, where left-padded text has its words.
+    A sequence that is too long keeps its last steps, which contain the words of left-padded text.
     """
     every = model.every_output
     per_step = _step_values(model, every)

@@ -35,7 +35,7 @@ class Summary:
 def summarise(model: IntegerModel | IntegerReservoir) -> Summary:
     """Return the summary of `model`: sizes, bits, scales, then every metadata entry.
 
-    Metadata is text of the user, so anything that would end a comment or a line is replaced.
+    Metadata is the user's text, so anything that would end a comment or a line is replaced.
     """
     entries = [f"{plain(key)}: {plain(value)}" for key, value in sorted(model.metadata.items())]
     if isinstance(model, IntegerReservoir):
@@ -81,7 +81,7 @@ def class_symbols(model: IntegerBase) -> list[tuple[str, str]]:
     """Return the C names of the classes: the end of an enum's name, and a string literal; none without names.
 
     Enum names are ASCII and unique: the class number distinguishes names that would be equal, and
-    replaces a name without a letter of its own.
+    replaces a name without any letter.
     """
     shown = [printable(name) for name in model.class_names]
     bases = [_symbol(text) for text in shown]

@@ -32,7 +32,7 @@ class Delays(NamedTuple):
 
     @classmethod
     def of(cls, groups: Sequence[Group], values: Sequence[int]) -> Delays:
-        """Return the cells for groups with so many values each."""
+        """Return the cells for groups with these numbers of values."""
         cells = [group.dilation * count for group, count in zip(groups, values, strict=True)]
         oldest, following = [], []
         cell, value = 0, sum(cells)
@@ -143,7 +143,7 @@ class ReservoirRecipe(Recipe):
     def _progress(
         self, build: Builder, samples: str, group: Indices, first: ArrayLike = 0, last: ArrayLike = MAX_LENGTH
     ) -> str:
-        """Return the number of means of these groups after so many samples, limited to first..last."""
+        """Return the number of means of these groups after this many samples, limited to first..last."""
         means = build.op("Div", samples, _number(build, self.width[group]))
         return build.op("Min", build.op("Max", means, _number(build, first)), _number(build, last))
 

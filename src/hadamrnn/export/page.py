@@ -111,9 +111,9 @@ def live_network(
         classes: names of the classes; by default those of the model, otherwise numbers.
         pad, word, sensor: sources of input that replace the stored sequences; a pad is that of `drawing_pad`.
         word: the copy task as a typed word, two symbols per letter: an `example` to start with, the
-            `symbols` of a sentence, of 1 to `base`, the steps of the `delay`, the id of the `marker`.
-        sensor: a phone's own, nine channels as in UCI HAR: the limits `still` and `slow` of the channels that
-            follow, as in `with_fine`, and the readings per second, `rate`.
+            number of `symbols` (each 1 to `base`), the steps of the `delay`, the id of the `marker`.
+        sensor: a phone's motion sensors, with nine channels as in UCI HAR: the limits `still` and `slow` of
+            the clipped copies (see `with_fine`), and the readings per second, `rate`.
         clips: recordings that a network with a sound front end plays, besides the microphone.
         together: networks of a page with the same name here read the same drawing, side by side.
         figures: labels and values to add to those of the model.
@@ -153,13 +153,11 @@ def _figures(model: IntegerModel | IntegerReservoir) -> list[tuple[str, str]]:
     """Return the size of the weights and the additions of the recurrence, with their labels."""
     if isinstance(model, IntegerReservoir):
         size, cost = reservoir_size(model.features).bytes, reservoir_step_cost(model.features)
-        recurrence = "H D h and counts"
     else:
         size, cost = network_size(model.network).bytes, fast_step_cost(model.network)
-        recurrence = "W h"
     return [
         ("weights", f"{size:,} bytes"),
-        (f"additions for {recurrence}", f"{cost.recurrent.additions:,} a step"),
+        ("additions to update the memory", f"{cost.recurrent.additions:,} per step"),
     ]
 
 

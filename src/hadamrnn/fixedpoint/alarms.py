@@ -2,7 +2,7 @@
 
 A decision says when the logits of a stream of windows raise an event:
 
-    margin = least(largest logit - second largest, 2^31 - 2)        |logit| where there is one alone
+    margin = least(largest logit - second largest, 2^31 - 2)        |logit| if there is only one
     vote   = class of the largest logit if margin >= its threshold, else none
     event  = vote if k of the last n votes are for it, and no event was raised within the refractory windows
 

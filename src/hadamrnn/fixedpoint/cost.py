@@ -109,7 +109,7 @@ def network_size(network: Network) -> Size:
 def _scale_bits(network: Network, bias_bits: int) -> int:
     """Return the bits of leaks, thresholds, gains and offsets, and scales of features.
 
-    Integers need the last two where real numbers do not: with a skip, and with pooled read-outs.
+    With a skip, and with pooled read-outs, only integers need the last two.
     """
     integer = network.activation_bits is not None
     leaks = EXPONENT_BITS * len(network.block_leaks)
@@ -151,13 +151,13 @@ def _step_cost(network: Network, additions: list[int]) -> StepCost:
 
     A leak takes one subtraction per unit, a gain one multiplication and one addition, a pooled feature one
     addition (V then runs once per sequence, but is counted in full). With a stride s, layer l makes
-    one step in s^l, of which the mean is counted, and one addition per unit for the next layer.
+    one step in s^l, counted as a mean, and one addition per unit for the next layer.
     """
     bits, directions = stored_bits(network.weight_bits), network.directions
     inputs, recurrent = [], []
     for cell, (size, seen) in enumerate(zip(network.cell_sizes, network.cell_input_sizes, strict=True)):
         layer = cell // directions
-        # A one-hot input picks one column of U.
+        # A one-hot input selects one column of U.
         one_hot = network.input_kind == "one_hot" and layer == 0
         product = Operations(0, size) if one_hot else matrix_product(size * seen, bits)
         leak = size if network.block_leaks else 0
@@ -194,7 +194,7 @@ def estimate(network: Network) -> int:
         read-out = d_out (32 + r_p d_h)                         added if every step is read out
 
     Blocks have 2^k units; n of their k stages have sums that fit 16 bits. The bracket with d_in is for two
-    dense channels or more; above the first layer it has s_p in place of c_p. An odd k rounds by a product. A
+    dense channels or more; above the first layer it has s_p instead of c_p. An odd k rounds by a product. A
     layer above a stride counts once in that many steps. The constants were fitted to counts (`gcc -O2`,
     packed weights, QEMU, as in docs/edge.md) of 39 networks with 16 to 512 units, blocks of 4 to 512 and 1 to
     10 channels, 18 of them with leaks, pooled features or several layers; s_p to 18 more. Of 40 networks

@@ -153,7 +153,7 @@ class Engine:
     def _advance(self, state: State, codes: NDArray[Any], drive: Int32) -> None:
         """Advance the lowest layer, which reads `codes`, and every layer whose `stride` is complete.
 
-        `drive` is what the codes add to the accumulators of the lowest layer.
+        `drive` is the contribution of the codes to the accumulators of the lowest layer.
         """
         stride, steps = self.model.network.stride, state.steps + 1
         for index, layer in enumerate(self._layers):

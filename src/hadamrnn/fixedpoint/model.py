@@ -80,7 +80,7 @@ class IntegerModel(IntegerBase):
     feature_bits: int | None = None  # 2..16; this and the next two with normalize or pooled read-outs
     feature_multiplier: tuple[int, ...] | None = None  # M, 1..65535, one for each of network.readouts
     feature_shift: NDArray[np.int8] | None = None  # (features,), 1..62, within 15 of each other
-    longest: int = 0  # the most input steps between two starts, 1..65535; 0 where nothing is summed
+    longest: int = 0  # the most input steps between two starts, 1..65535; 0 if nothing is summed
 
     embedding_int: NDArray[np.int16] | None = None  # (vocabulary, input_size), input_bits; "embedded" only
     raw_offset: NDArray[np.int32] | None = None  # (input_size,); "dense" only; None: x = saturate(r)

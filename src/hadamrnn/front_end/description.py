@@ -177,7 +177,7 @@ class FrontEndCost:
 
 
 def front_end_cost(front_end: FrontEnd) -> FrontEndCost:
-    """Return the cost, where a product of two bytes or words is one multiplication.
+    """Return the cost, counting a product of two bytes or words as one multiplication.
 
     >>> front_end_cost(FrontEnd("mel", rate=16000, frame=400, hop=160, bands=32)).tables
     1052

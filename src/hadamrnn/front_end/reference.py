@@ -3,7 +3,7 @@
 `compute_bands` runs `runtime/hadamrnn_front_end.h` in the native library if there is one, else this module.
 
 For every frame x of int16 samples, all integers, `round` with ties towards +infinity, `bits` of the largest
-v, or -1 - v where v is negative:
+v, or -1 - v if v is negative:
 
     y[n] = x[n] - x[n-1] + round(x[n-1] / 32), x[-1] = x[0]        mel
     y[n] = x[n] - trunc(sum x / frame)                             bands
@@ -198,7 +198,7 @@ def bit_length(values: Integers) -> Integers:
 
 
 def magnitude(values: Integers) -> Integers:
-    """Return v, or -1 - v where v is negative.
+    """Return v, or -1 - v if v is negative.
 
     >>> magnitude(np.array([5, -5, -1, 0])).tolist()
     [5, 4, 0, 0]

@@ -7,7 +7,7 @@ Kronecker product of *factors*, and a factor is the Sylvester matrix of order 2,
     H_n = F_1 kron F_2 kron ... kron F_r
 
 The factors also make a product with H fast: n (|F_1| + ... + |F_r|) operations instead
-of n^2. `order_factors` therefore picks the cheapest list, and `hadamard_matrix` multiplies it out.
+of n^2. `order_factors` therefore selects the cheapest list, and `hadamard_matrix` multiplies it out.
 Start reading there; `make_factor` builds the factors from the signs that generate them.
 
 Paley's matrices come from a conference matrix over the field with q = prime^exponent elements,

@@ -50,7 +50,7 @@ DENSE_HIDDEN_SIZE = 256
 SQUARE_COST = 0.06
 CALLS_COST = 100e3
 
-# A linear scan keeps at most this many states of a row, at least as many steps apart.
+# A linear scan keeps at most this many states per row, and at least this many steps apart.
 MAX_KEPT_STATES = 64
 # Limit on the bits that pools keep for a tile of rows: 16,384 steps of 128 units.
 BITS_BYTES = 4 << 20
@@ -119,7 +119,7 @@ def kernel_form(recurrence: Recurrence) -> Tensor:
 
         h_l = sum_{j < l} W^j U x_(l-j) + (W^l h_0 + sum_{j < l} W^j b_i)
 
-    (with a leak, lambda W in place of W). The powers W^j U are the states of a scan without input that
+    (with a leak, lambda W instead of W). The powers W^j U are the states of a scan without input that
     starts at the columns of U, and the bracket is a scan with b_i as its only input. Both cost transforms
     of a few rows, not of the batch.
     """

@@ -1,7 +1,7 @@
 """Trained integer models of a few kB that ship with the package. Start at `shipped`.
 
-Each is a file NAME.int.safetensors with a NAME.json beside it: what it reads, what it was trained on, what it
-reaches on the test set, and the command that made it. Numpy only, no torch.
+Each is a file NAME.int.safetensors with a NAME.json beside it: its inputs, its training data, its metric on
+the test set, and the command that made it. Numpy only, no torch.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def check_embedding(embedding: nn.Embedding, layer: nn.Module) -> None:
 def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return ids `(batch, time)` and a table of their rows, `(num_ids, hidden_size)`: z_t = table[id_t].
 
-    One-hot tokens pick columns of U, so the table is U'. Embedded tokens are projected once per
+    One-hot tokens select columns of U, so the table is U'. Embedded tokens are projected once per
     distinct id in the batch, since a review repeats many words. The recurrence checks the ids.
     """
     if tokens.embedding is None:

@@ -135,7 +135,7 @@ def _check_network(network: Architecture, tensors: Mapping[str, Tensor], path: s
 
 
 def _expected(network: Architecture, count: int, path: str | Path) -> dict[str, Tensor]:
-    """Return tensors of the shapes that `network` asks for, without memory where possible."""
+    """Return tensors of the shapes that `network` requires, without memory if possible."""
     try:
         with torch.device("meta"):
             return SequenceModel(network).state_dict()

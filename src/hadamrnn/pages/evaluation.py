@@ -129,7 +129,7 @@ def _windows(examples: Examples) -> Section:
         truth.set_xlabel("window")
         caption = f"{len(index)} of {count} windows, {int((~examples.right[index]).sum())} of them wrong."
         picture = Picture("windows", svg(canvas, "windows"), caption)
-    text = "Shaded: the class. Dots: what the network says, orange where it is wrong."
+    text = "Shaded: the class. Dots: the network's answer, orange if it is wrong."
     return Section("windows", "Windows", (text,), pictures=(picture,))
 
 
@@ -146,7 +146,7 @@ def _errors(examples: Examples) -> Section:
         for sample in worst.tolist()
     }
     picture = _signals("errors", titles, examples.x, f"{len(worst)} of {len(wrong)} errors.")
-    text = f"{len(wrong)} errors; here those of which the network was surest, with the number of the sample."
+    text = f"{len(wrong)} errors; the most confident ones are shown, each with the number of its sample."
     return Section("errors", "Errors by confidence", (text,), pictures=(picture,))
 
 
@@ -160,11 +160,11 @@ def _reliability(examples: Examples) -> Section:
         axes.bar(edges, counts / counts.sum(), 1 / BINS, align="edge", color=LINE)
         axes.plot(confidences, shares, "o-", color=BLUE, markersize=4)
         axes.set_xlabel("confidence of the verdict")
-        axes.set_ylabel("share that is right")
-        picture = Picture("reliability", svg(canvas, "reliability"), "Share that is right by confidence.")
+        axes.set_ylabel("accuracy")
+        picture = Picture("reliability", svg(canvas, "reliability"), "Accuracy by confidence.")
     text = (
-        f"On the diagonal the network is as sure as it is right; above it, too unsure. The mean distance is "
-        f"{calibration_error(examples):.1%}. Grey bars: the share of samples."
+        "On the diagonal confidence equals accuracy; above it, the network is underconfident. The mean "
+        f"distance is {calibration_error(examples):.1%}. Grey bars: the share of samples."
     )
     return Section("reliability", "Reliability", (text,), pictures=(picture,))
 
@@ -226,7 +226,7 @@ def _signals(name: str, titles: Mapping[int, str], x: NDArray[Any], caption: str
 def _cost(bars: Sequence[tuple[str, Sequence[Bar]]]) -> tuple[Section, ...]:
     """Return the section on size and budget; none without bars."""
     pictures = tuple(_bars(f"cost-{number}", *each) for number, each in enumerate(bars))
-    text = "An embedding table is not among the bytes. Instructions are estimated, one a cycle."
+    text = "An embedding table is not among the bytes. Instructions are estimated, one per cycle."
     return (Section("cost", "Size and budget", (text,), pictures=pictures),) if pictures else ()
 
 

@@ -30,7 +30,7 @@ class Precision:
     )
     raw_unit: Positive | None = option(
         None,
-        "value of one raw code of the sensor; default 1 where the training data are whole numbers, "
+        "value of one raw code of the sensor; default 1 if the training data are whole numbers, "
         "else a power of two far below their deviation",
     )
 

@@ -159,7 +159,7 @@ def quantize(
     if config.finetune is None:
         return lowered(model, calibration), model
     tuned = finetune(model, splits, lambda network: lowered(network, calibration), config.finetune)
-    # The tuned network has ranges of its own, which the fixed calibration may fit better or worse.
+    # The tuned network has different ranges, which the fixed calibration may fit better or worse.
     candidates = [lowered(tuned, found) for found in (calibration, calibrated(tuned))]
     scores = [evaluate(IntegerNetwork(found), splits.validation, splits.metric) for found in candidates]
     return candidates[int(is_better(splits.metric, scores[1], scores[0]))], tuned
@@ -171,7 +171,7 @@ def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
     By default the unit is that of the task: 1 if the training data are whole numbers.
     """
     if unit is not None and (splits.vocabulary_size is not None or splits.levels is not None):
-        raise InputError(f"A raw unit is for real values; {splits.task} has codes of its own. Leave it out.")
+        raise InputError(f"A raw unit is for real values; {splits.task} has its own codes. Leave it out.")
     if splits.vocabulary_size is not None:
         return None
     if splits.levels is not None:

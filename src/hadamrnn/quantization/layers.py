@@ -71,7 +71,7 @@ class FloatLayer:
         return recurrent_scale * self.max_state / (input_scale * self.input_codes()[1])
 
     def raised(self, coding: Coding) -> Coding:
-        """Return the coding with alpha_i raised until max|h| fills its range, where n_h is then one less.
+        """Return the coding with alpha_i raised until max|h| fills the range of the next smaller n_h.
 
         The range of h is a power of two times alpha_i, so up to half of it might never be used.
         Every step rounds the state, so its grid matters more than the input's.

@@ -32,7 +32,7 @@ class Group:
     dilation: Annotated[int, Range(1, MAX_DILATION)] = option(
         1, "steps between two states, d, a power of two"
     )
-    is_difference: bool = option(False, "read v_j - v_(j-d) in place of v_j")
+    is_difference: bool = option(False, "read v_j - v_(j-d) instead of v_j")
     segments: Annotated[int, Range(1, THIRDS)] = option(1, "1: count in the whole window, 3: in its thirds")
     input_shift: Annotated[int, Range(0, 8)] = option(0, "q: the input of a unit is U u 2^q")
     blocks: Annotated[int, Range(1, 4096)] = option(1, "blocks of 8 units")

@@ -98,24 +98,24 @@ extern "C" {
  * thresholds are numbers of value_bytes. A NULL pointer marks an array that the network lacks. */
 typedef struct {
     uint16_t order; /* 0: no factor */
-    uint16_t stride; /* of the entries that it mixes */
+    uint16_t stride; /* distance of the entries that it combines */
     const uint8_t *signs; /* row after row in whole bytes, a bit for each sign, 1 for -1 */
 } hadamrnn_factor;
 
 typedef struct {
-    uint16_t units; /* of h */
-    uint16_t inputs; /* of x */
+    uint16_t units; /* entries of h */
+    uint16_t inputs; /* entries of x */
     uint16_t block; /* units of a block of H */
     uint32_t cells; /* offset of h in the narrow cells of the memory */
     uint32_t sums; /* offset of the sums of its outputs in the narrow cells, if the stride is above 1 */
-    uint8_t stages; /* of the transform: log2 of the power of two in `block` */
+    uint8_t stages; /* stages of the transform: log2 of the power of two in `block` */
     uint8_t in_place; /* how many of these are computed in the cells of h, in 16 bits: an even number */
     uint8_t state_shift;
     int8_t input_shift; /* negative: a rounded right shift */
     uint8_t bias_shift;
     uint16_t multiplier; /* 1, or 16 bits */
     uint8_t round_shift;
-    uint8_t leak_bytes; /* of a group: 1 where its rows share k, else 8 */
+    uint8_t leak_bytes; /* bytes per group: 1 if its rows share k, else 8 */
     uint8_t output_bits;
     uint8_t gain_shift;
     uint8_t offset_shift;
@@ -132,9 +132,9 @@ typedef struct {
 
 typedef struct {
     uint8_t input_kind;
-    uint8_t input_bits; /* of dense codes */
-    uint8_t activation_bits; /* of h */
-    uint8_t code_bits; /* of U and V */
+    uint8_t input_bits; /* bits of dense codes */
+    uint8_t activation_bits; /* bits of h */
+    uint8_t code_bits; /* bits of U and V */
     uint8_t value_bytes; /* 1 or 2 */
     uint8_t embedding_bytes; /* 1 or 2 */
     uint8_t is_relu;
@@ -152,8 +152,8 @@ typedef struct {
     uint32_t counts; /* offset of the counters in the wide cells; sums and maxima begin at 0 */
     uint32_t pool_wide; /* cells of sums and counters, which are all wide cells of a state */
     uint32_t pool_narrow; /* cells of maxima */
-    uint32_t narrow_cells; /* of a state */
-    uint32_t work_cells; /* of the buffers of a step */
+    uint32_t narrow_cells; /* narrow cells of a state */
+    uint32_t work_cells; /* cells of the buffer for a step */
     uint32_t code_cells;
     uint8_t readouts[HADAMRNN_READOUTS];
     uint16_t multipliers[HADAMRNN_READOUTS]; /* M */
@@ -464,7 +464,7 @@ typedef struct {
     hadamrnn_layer layer;
     const hadamrnn_narrow *x; /* the codes of `columns` columns of U */
 #ifdef HADAMRNN_LANES_H
-    const hadamrnn_wide *drive; /* of a group, or NULL */
+    const hadamrnn_wide *drive; /* drive of a group, or NULL */
 #endif
     const hadamrnn_wide *work; /* H h without the last two stages */
     hadamrnn_narrow *h; /* the same for a layer without a buffer, and the next state */

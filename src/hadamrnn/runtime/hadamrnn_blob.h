@@ -17,13 +17,13 @@
 #define HADAMRNN_MAX_SHIFT 30u
 #ifndef HADAMRNN_LANES_H
 #define HADAMRNN_MAX_CODE_BITS 8u
-#define HADAMRNN_SHORT_BYTES 1u /* of numbers of at most 8 bits; the others have HADAMRNN_VALUE_BYTES */
+#define HADAMRNN_SHORT_BYTES 1u /* for numbers of at most 8 bits; others take HADAMRNN_VALUE_BYTES */
 #endif
 
 typedef struct {
     const uint8_t *blob;
     uint32_t size;
-    uint32_t at; /* of the next field */
+    uint32_t at; /* offset of the next field */
     bool is_good; /* so far */
 } hadamrnn_reader;
 

@@ -19,8 +19,8 @@
 #include "hadamrnn.h"
 
 typedef struct {
-    const uint8_t *whitening; /* rows of the lower triangle, 2 bytes each number */
-    const uint8_t *shift; /* of each row, 1 to 62 */
+    const uint8_t *whitening; /* rows of the lower triangle, 2 bytes per number */
+    const uint8_t *shift; /* for each row, 1 to 62 */
     int32_t multiplier; /* not negative */
     uint8_t prediction_shift; /* 1 to 62 */
     uint8_t channels;

@@ -1,7 +1,7 @@
 /* hadamrnn_front_end.h: log energies of frequency bands from int16 samples, in integers.
  *
  * A frame x of `frame` samples every `hop` samples; all integers, `round` with ties towards +infinity, `bits` of the
- * largest v, or -1 - v where v is negative:
+ * largest v, or -1 - v if v is negative:
  *
  *     y[n] = x[n] - x[n-1] + round(x[n-1] / 32), x[-1] = x[0]       mel
  *     y[n] = x[n] - trunc(sum x / frame)                            bands
@@ -30,7 +30,7 @@ typedef struct {
     uint8_t is_mel; /* pre-emphasis and triangles; else mean removal and bands side by side */
     uint8_t noise_shift; /* 0: no noise floor is subtracted */
     const uint8_t *window; /* its first half, Q15, 2 bytes each */
-    const uint8_t *cosines; /* of 2 pi t / fft_size, t = 0 .. fft_size / 4, Q14, 2 bytes each */
+    const uint8_t *cosines; /* cos(2 pi t / fft_size), t = 0 .. fft_size / 4, Q14, 2 bytes each */
     const uint8_t *edges; /* the bins where bands begin and the last one ends, 2 bytes each; triangles end an edge later */
     const uint8_t *weights; /* height of the rising triangle in 1/256, a byte for each bin from edge 0 on */
     const uint8_t *log2; /* 1024 log2(1 + i / 32), i = 0 .. 32, 2 bytes each */

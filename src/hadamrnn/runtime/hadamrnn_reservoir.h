@@ -34,28 +34,28 @@
 #define HADAMRNN_RESERVOIR_SEGMENTS 3u
 
 typedef struct {
-    uint8_t log2_width; /* of m */
+    uint8_t log2_width; /* log2 of m */
     uint8_t dilation; /* d */
     uint8_t is_difference;
     uint8_t input_shift; /* q */
     uint8_t is_segmented; /* 1: each feature belongs to a third of the window */
     uint16_t blocks;
     uint16_t features;
-    uint16_t ends[HADAMRNN_RESERVOIR_SEGMENTS]; /* of the thirds, in counted steps; without segments 0xFFFF */
+    uint16_t ends[HADAMRNN_RESERVOIR_SEGMENTS]; /* ends of the thirds in counted steps; 0xFFFF without segments */
     uint32_t sums; /* wide cells: sums of samples, if m > 1 */
     uint32_t delays; /* narrow cells: (phase, channel), if the group reads differences */
     uint32_t states; /* narrow cells: (phase, unit) */
-    uint32_t first_block; /* of all groups' blocks */
-    uint32_t first_feature; /* of all groups' features */
-    uint32_t first_segment; /* of the features of a third */
+    uint32_t first_block; /* index among the blocks of all groups */
+    uint32_t first_feature; /* index among the features of all groups */
+    uint32_t first_segment; /* index among the features that belong to a third */
 } hadamrnn_reservoir_group;
 
 /* Constants are bytes in flash, numbers of several bytes little endian; codes of fewer bits are packed, lowest bit
  * first. */
 typedef struct {
     uint8_t groups;
-    uint8_t channel_bytes; /* of a block: 0 for one channel, 1, or 2 for more than 256 */
-    uint8_t weight_bits; /* of V */
+    uint8_t channel_bytes; /* bytes per block: 0 for one channel, 1, or 2 for more than 256 */
+    uint8_t weight_bits; /* bits of V */
     uint8_t output_bias_shift;
     uint16_t channels;
     uint16_t outputs;
@@ -172,7 +172,7 @@ typedef struct {
     const uint8_t *threshold;
     hadamrnn_narrow *h;
     hadamrnn_narrow *count;
-    uint32_t segment; /* of the features of a third */
+    uint32_t segment; /* index among the features that belong to a third */
 } hadamrnn_reservoir_place;
 
 /* Advance one block and count its features; `third` is that of the step. */

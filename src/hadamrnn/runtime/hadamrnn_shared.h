@@ -62,7 +62,7 @@ uint8_t hadamrnn_step(const hadamrnn_model *model, const hadamrnn_memory *memory
 uint8_t hadamrnn_step_id(const hadamrnn_model *model, const hadamrnn_memory *memory, uint32_t id); /* the others */
 void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, int32_t *logits);
 uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *logits);
-void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int64_t *values); /* of a regressor */
+void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int64_t *values); /* for a regressor */
 
 /* Sliding windows, as in NAME_window.h. `states` are size / hop memories, which may share work and codes; begin with
  * hadamrnn_init of the first. A dense network reads `raw`, another one `id`. The logits are new when HADAMRNN_READY is

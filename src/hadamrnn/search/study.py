@@ -172,7 +172,7 @@ def open_storage(place: str) -> BaseStorage:
     """Open the storage at `place`: a journal file, also on a shared file system, or the URL of a database."""
     try:
         return _open_database(place) if "://" in place else _open_journal(Path(place))
-    except Exception as error:  # database drivers raise errors of their own
+    except Exception as error:  # database drivers raise their own errors
         raise InputError(f"The storage {mask(place)} cannot be opened: {_reason(error, place)}.") from error
 
 

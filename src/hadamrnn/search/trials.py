@@ -235,7 +235,7 @@ def page(figures: Figures, picture: Picture) -> Document:
     test = "" if best["test"] is None else f" Test, read once: {show_metric(metric, best['test'])}."
     lead = (
         f"Within {figures['max_bytes']:,} bytes the best of {len(figures['trials'])} finished trials has "
-        f"{best['network']}: {best['bytes']:,} bytes, {best['instructions']:,} instructions a step on a "
+        f"{best['network']}: {best['bytes']:,} bytes, {best['instructions']:,} instructions per step on a "
         f"{BOARD} ({best['instructions_by']}), validation {show_metric(metric, best['validation'])}.{test}"
     )
     table = Grid(("bytes", "validation, integer network", "network"), lines)

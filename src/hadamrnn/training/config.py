@@ -72,7 +72,7 @@ class TrainingConfig:
         None, "width of the embedding; none takes the task's"
     )
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
-    steps: Count | None = option(None, "optimizer steps, in place of epochs")
+    steps: Count | None = option(None, "optimizer steps, instead of epochs")
     min_steps: Count | None = option(None, "train for more epochs if these make fewer steps")
     evaluate_every: Count | None = option(None, "steps between validations; none is once an epoch")
     batch_size: Annotated[int, Range(1, 2**20)] = option(64, "samples per step and process")
@@ -83,7 +83,7 @@ class TrainingConfig:
     )
     decay_factor: Positive = option(0.98, "factor of the exponential decay, per epoch")
     adam_beta2: Between0And1 = option(
-        0.999, "Adam's memory of squared gradients; less where the loss falls fast"
+        0.999, "Adam's memory of squared gradients; less if the loss falls fast"
     )
     weight_decay: NotNegative = option(0.0, "weight decay of AdamW")
     sign_learning_rate: NotNegative | None = option(

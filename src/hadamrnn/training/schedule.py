@@ -39,7 +39,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if self.samples < self.processes:
-            raise InputError(f"{self.processes} processes need a sample each, got {self.samples} in all.")
+            raise InputError(f"{self.processes} processes need at least one sample each, got {self.samples}.")
 
     @property
     def batch_size(self) -> int:

@@ -27,7 +27,7 @@ class BaselineSize:
     biases: int
     output_bias: int
     normalisation: int  # batch normalisation's scales and shifts
-    positions: int  # of the nonzero entries of sparse matrices: one bit for each entry
+    positions: int  # masks of the nonzero entries of sparse matrices: one bit per entry
     embedding: int
     left_out: tuple[str, ...]
 
@@ -79,7 +79,7 @@ def baseline_size(network: Baseline) -> BaselineSize:
     above = network.gates * hidden * seen * (cells - network.directions)
     normalisation = 0
     if "norm_steps" in network.settings:
-        # Scales and shifts of every step that has its own, and of the input.
+        # Scales and shifts for the input, and for every step with separate ones.
         normalisation = FLOAT_BITS * 2 * 4 * hidden * (network.settings["norm_steps"] + 1)
     return BaselineSize(
         recurrent=recurrent_width * cells * recurrent,
@@ -106,7 +106,7 @@ def baseline_step_cost(network: Baseline) -> StepCost:
     projection, _ = _entries(network, "input", network.input_size)
     cells, rows = network.depth * network.directions, network.gates * network.hidden_size
     seen = network.directions * network.hidden_size
-    # A one-hot input picks one column of U.
+    # A one-hot input selects one column of U.
     one_hot = network.input_kind == "one_hot"
     lowest = Operations(0, rows) if one_hot else matrix_product(projection, width)
     above = matrix_product(rows * seen, width)

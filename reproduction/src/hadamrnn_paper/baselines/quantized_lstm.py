@@ -162,7 +162,7 @@ class BinaryLSTM(FewBitLSTM, Constrained):
 
     Args:
         stochastic: draw weights in training; False rounds them.
-        norm_steps: steps with running statistics of their own.
+        norm_steps: steps with separate running statistics.
     """
 
     ternary = False

@@ -18,7 +18,7 @@ from hadamrnn.errors import InputError
 
 PIXELS = 28 * 28
 VALIDATION = 10_000  # the last of the 60,000 training images
-PERMUTATION_SEED = 92916  # the permutation of Kiani et al. (2022), as the paper says
+PERMUTATION_SEED = 92916  # the permutation of Kiani et al. (2022), which the paper uses
 
 FILES = {
     "train-images-idx3-ubyte.gz": DataFile(

@@ -152,11 +152,11 @@ static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *s
                                     const REAL *grad_logits, int64_t count, const REAL **states)
 {
     int64_t outputs = args->output_size, width = scratch->width;
-    const REAL *seen = states ? NAME(padded)(args, scratch, states[1], count) : NULL;
-    NAME(readout_grad_states)(count, outputs, width, scratch->output_weight, grad_logits, args->sigma ? seen : NULL,
+    const REAL *inputs = states ? NAME(padded)(args, scratch, states[1], count) : NULL;
+    NAME(readout_grad_states)(count, outputs, width, scratch->output_weight, grad_logits, args->sigma ? inputs : NULL,
                               scratch->readout_adjoints);
     if (sums->output_weight)
-        NAME(readout_grad_weight)(count, outputs, args->sigma, width, seen, grad_logits, scratch->grad_output_weight);
+        NAME(readout_grad_weight)(count, outputs, args->sigma, width, inputs, grad_logits, scratch->grad_output_weight);
 }
 
 /* Propagate the adjoint from the last state of a block to the state before its first; keep every a_t. */
@@ -224,7 +224,7 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
         states = pointers;
     memcpy(scratch->adjoint, grad_last ? grad_last + row * hidden : scratch->zeros, (size_t)hidden * sizeof(REAL));
     for (int64_t end = length, t0; end > 0; end = t0) {
-        int64_t start = (end - 1) / segment * segment; /* of the segment */
+        int64_t start = (end - 1) / segment * segment; /* start of the segment */
         if (states && args->replay && !args->output && (end == length || end % segment == 0))
             NAME(replay)(args, scratch, row, start, end);
         t0 = end - start > scratch->steps ? end - scratch->steps : start;

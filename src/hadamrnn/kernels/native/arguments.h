@@ -121,7 +121,7 @@ typedef struct {
 
 /* A recording through the front end of runtime/hadamrnn_front_end.h, whose fields have the same names. */
 typedef struct {
-    int64_t count; /* of samples, at least a frame */
+    int64_t count; /* number of samples, at least a frame */
     int64_t frame, hop, log2_size, bands, is_mel, noise_shift;
     const uint8_t *window, *cosines, *edges, *weights, *log2;
     const int16_t *samples; /* (count,) */
@@ -136,8 +136,8 @@ typedef struct {
     int16_t *states; /* (batch, sampled, units): after every args->every-th counted step; NULL: not wanted */
 } ReservoirGroupArgs;
 
-/* What a reservoir counts of a batch, by slices: num_groups of them for each tile of `integer_rows` rows. The constants are
- * the bytes of a device. */
+/* The counts of a reservoir over a batch, by slices: num_groups of them for each tile of `integer_rows` rows. The constants
+ * are the bytes of a device. */
 typedef struct {
     int64_t batch, time, channels, num_groups, channel_bytes, features, every;
     const ReservoirGroupArgs *groups;

@@ -76,7 +76,7 @@ static const Entry *kernels_of(const char *isa)
     return strcmp(isa, "baseline") == 0 ? baseline_kernels : NULL;
 }
 
-/* The SHA-256 of arguments.h, which the loader reads as well: it refuses a library of other structures. */
+/* The SHA-256 of arguments.h, which the loader reads too: it refuses a library that was compiled with another version. */
 EXPORT const char *hadamrnn_interface(void) { return HADAMRNN_INTERFACE; }
 
 /* The index-th best instruction set of this library on this machine, or NULL past the last. */

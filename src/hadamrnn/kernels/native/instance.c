@@ -10,7 +10,7 @@
 #include "arguments.h"
 #include "template.h"
 
-#define MAX_STEPS 16 /* of a block of the scan */
+#define MAX_STEPS 16 /* limit on the steps of a block of the scan */
 #if defined(__clang__) || __GNUC__ >= 12
 #define SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
 #define SHUFFLE_TWO(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)

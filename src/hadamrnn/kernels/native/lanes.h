@@ -30,7 +30,7 @@ typedef const int32_t *hadamrnn_signs;
 #define HADAMRNN_VALUE_BYTES 4u
 #define HADAMRNN_MAX_CODE_BITS 32u
 #define HADAMRNN_SHORT_BYTES 4u
-#define HADAMRNN_SIGN_BYTES 32u /* of a group of eight rows */
+#define HADAMRNN_SIGN_BYTES 32u /* bytes of the signs of eight rows */
 
 /* ---- Constants. */
 

@@ -6,7 +6,7 @@
  * and for the target minus their sum instead of p - 1, which would round to 0.
  */
 
-#define LOSS_BLOCK 512 /* logits of a block; a position with more classes than that is a block of its own */
+#define LOSS_BLOCK 512 /* logits of a block; a position with more classes is a block by itself */
 
 /* exp(x) for x <= 0, to about two units in the last place; below the smallest normal number, about 0. No branch
  * except the clamp, so the loop over a block vectorises; NaN stays NaN, because a broken network must not look perfect.
@@ -92,7 +92,7 @@ INLINE REAL NAME(log1p_positive)(REAL x)
 
 /* Buffers for a block of positions, stored class by class, so that a vector has consecutive positions. */
 typedef struct {
-    int64_t count;             /* of positions */
+    int64_t count;             /* number of positions */
     REAL *exps;                /* (classes, count): exp(d_c - m), then the gradients */
     REAL *top, *own, *others;  /* (count,): the largest logit, the target's, the sum of the other classes' exps */
     REAL *losses;              /* (count,) */

@@ -176,7 +176,7 @@ static void NAME(pool_adjoint_tile)(const ScanArgs *args, const NAME(TileScratch
         int64_t start = (end - 1) / segment * segment;
         if (args->replay && (end == tile.longest || end % segment == 0)) NAME(replay_tile)(args, scratch, &tile, start, end);
         t0 = end - start > scratch->steps ? end - scratch->steps : start;
-        if (args->replay) states = scratch->segment + (t0 - start) * size; /* of h_{t0} before its step, then after */
+        if (args->replay) states = scratch->segment + (t0 - start) * size; /* states before h_{t0}, then after */
         if (args->grad_weight || args->grad_signs) NAME(load_inputs)(args, scratch, &tile, t0, end - t0);
         for (int64_t t = end - t0 - 1; t >= 0; t--)
             NAME(adjoint_step)(args, scratch, &tile, t0 + t, states ? states + (t + 1) * size : NULL,

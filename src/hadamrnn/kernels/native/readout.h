@@ -6,16 +6,16 @@
 #define TILE 4
 
 /* The input of V for a state. */
-INLINE vec NAME(seen)(int sigma, vec state) { return sigma ? NAME(keep_positive)(state, state) : state; }
+INLINE vec NAME(activated)(int sigma, vec state) { return sigma ? NAME(keep_positive)(state, state) : state; }
 
-/* logits[t][o] = bias[o] + sum_k V[o][k] seen(states[t][k]) for `outs` outputs and `steps` (1 or TILE) steps, constants. */
+/* logits[t][o] = bias[o] + sum_k V[o][k] activated(states[t][k]) for `outs` outputs and `steps` (1 or TILE) steps, constants. */
 INLINE void NAME(logits_tile)(int outs, int steps, int sigma, int64_t width, const REAL *weight, const REAL *bias,
                               const REAL *states, REAL *logits, int64_t output_size)
 {
     vec sums[3][TILE] = {{{0}}};
     for (int64_t k = 0; k < width; k += LANES) {
         vec state[TILE];
-        UNROLL for (int t = 0; t < steps; t++) state[t] = NAME(seen)(sigma, load(states + t * width + k));
+        UNROLL for (int t = 0; t < steps; t++) state[t] = NAME(activated)(sigma, load(states + t * width + k));
         UNROLL for (int o = 0; o < outs; o++) {
             vec w = load(weight + o * width + k);
             UNROLL for (int t = 0; t < steps; t++) sums[o][t] += w * state[t];
@@ -87,7 +87,7 @@ NOINLINE void NAME(readout_grad_states)(int64_t steps, int64_t outputs, int64_t 
                                states ? states + t * width : NULL, grad_states + t * width);
 }
 
-/* grad_weight[o][k] += sum_t grad_logits[t][o] seen(states[t][k]) for `outs` outputs, a constant. */
+/* grad_weight[o][k] += sum_t grad_logits[t][o] activated(states[t][k]) for `outs` outputs, a constant. */
 INLINE void NAME(grad_weight_tile)(int outs, int64_t steps, int64_t outputs, int sigma, int64_t width,
                                    const REAL *states, const REAL *grad_logits, REAL *grad_weight)
 {
@@ -98,7 +98,7 @@ INLINE void NAME(grad_weight_tile)(int outs, int64_t steps, int64_t outputs, int
         }
         for (int64_t t = 0; t < steps; t++) {
             vec state[TILE];
-            UNROLL for (int j = 0; j < TILE; j++) state[j] = NAME(seen)(sigma, load(states + t * width + k + j * LANES));
+            UNROLL for (int j = 0; j < TILE; j++) state[j] = NAME(activated)(sigma, load(states + t * width + k + j * LANES));
             UNROLL for (int o = 0; o < outs; o++) {
                 REAL grad = grad_logits[t * outputs + o];
                 UNROLL for (int j = 0; j < TILE; j++) sums[o][j] += state[j] * grad;

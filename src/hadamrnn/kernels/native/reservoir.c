@@ -24,7 +24,7 @@ enum { ALIGNMENT = 64 };
 typedef struct {
     const ReservoirArgs *args;
     const ReservoirGroupArgs *own;
-    int64_t slice, first, rows; /* of the tile */
+    int64_t slice, first, rows; /* slice index; first row and number of rows of its tile */
     hadamrnn_reservoir_group group;
     hadamrnn_reservoir reservoir;
     hadamrnn_counters counters;

@@ -29,7 +29,7 @@ INLINE int64_t NAME(block_steps)(int64_t hidden)
     return steps < 1 ? 1 : steps > MAX_STEPS ? MAX_STEPS : steps;
 }
 
-/* Hand out `count` elements on a cache line of their own; with base NULL only count them. */
+/* Hand out `count` elements that start a new cache line; with base NULL only count them. */
 INLINE REAL *NAME(take)(REAL *base, int64_t *used, int64_t count)
 {
     REAL *start = base ? base + *used : NULL;

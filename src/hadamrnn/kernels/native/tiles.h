@@ -9,7 +9,7 @@ typedef struct {
     int64_t index, first, rows; /* number of the tile, its first row, its number of rows */
     int64_t longest;            /* steps that some row takes */
     bits lengths;
-    vec share;                  /* 1 / length, 0 where the length is 0 */
+    vec share;                  /* 1 / length, or 0 if the length is 0 */
 } NAME(Tile);
 
 /* Buffers for the steps of a tile, forward and backward. */
@@ -32,7 +32,7 @@ typedef struct {
     void *memory;
 } NAME(TileScratch);
 
-/* Integers of one vector where memory is only aligned to one of them. */
+/* A vector of integers in memory that is only aligned to one of them. */
 typedef INTEGER NAME(bit_memory) __attribute__((vector_size(LANES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 INLINE bits NAME(load_bits)(const INTEGER *p) { return *(const NAME(bit_memory) *)p; }
 INLINE void NAME(store_bits)(INTEGER *p, bits v) { *(NAME(bit_memory) *)p = v; }

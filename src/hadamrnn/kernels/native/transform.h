@@ -9,7 +9,7 @@
 
 typedef REAL vec __attribute__((vector_size(LANES * sizeof(REAL))));
 typedef INTEGER bits __attribute__((vector_size(LANES * sizeof(REAL))));
-/* The same vector where memory is only aligned to one element. */
+/* The same vector in memory that is only aligned to one element. */
 typedef REAL mem __attribute__((vector_size(LANES * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 
 INLINE vec load(const REAL *p) { return *(const mem *)p; }
@@ -127,7 +127,7 @@ typedef struct {
     int64_t size, sylvester, num_factors;
     int inside; /* whether the first pass has stages inside a vector */
     const int64_t *orders;
-    int64_t num_passes; /* of the Sylvester part, if its order is at least LANES */
+    int64_t num_passes; /* passes of the Sylvester part, if its order is at least LANES */
     NAME(Pass) passes[24];
     REAL *work; /* two rows */
 } NAME(Plan);

@@ -23,7 +23,7 @@ export class Resampler {
   /** Rates in Hz, whole numbers. */
   constructor(from, to) {
     const common = commonDivisor(from, to);
-    const cutoff = PASSED * Math.min(1, to / from); // of half the rate `from`
+    const cutoff = PASSED * Math.min(1, to / from); // relative to half of the rate `from`
     this.reach = Math.ceil(CROSSINGS / cutoff);
     this.phases = Array.from({ length: to / common }, (_, i) => taps((i * common) / to, this.reach, cutoff));
     this.advance = from / common; // in phases, from one sample to the next
