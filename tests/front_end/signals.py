@@ -42,6 +42,12 @@ def drawn_signal(kind: str, size: int, rng: np.random.Generator) -> Samples:
     return samples
 
 
+def mixed_signal(front_end: FrontEnd, rng: np.random.Generator) -> Samples:
+    """Return a frame, at least, of every kind of signal, one after the other."""
+    size = front_end.frame + front_end.hop
+    return np.concatenate([drawn_signal(kind, size, rng) for kind in KINDS])
+
+
 def c_cases(cases: Sequence[tuple[FrontEnd, Samples]]) -> str:
     """Return the input of `replay.c`."""
     lines = []

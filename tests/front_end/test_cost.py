@@ -8,15 +8,17 @@ import pytest
 from hadamrnn.export.target_front_end import measure_front_end
 from hadamrnn.front_end.description import FrontEnd, front_end_cost
 from tests.edge_targets import installed
-from tests.front_end.signals import random_front_end
+from tests.front_end.signals import mixed_signal, random_front_end
 
 SPEECH = FrontEnd("mel", rate=16_000, frame=400, hop=160, bands=32)
 
 
 @pytest.mark.edge
 @pytest.mark.parametrize("seed", range(10))
-def test_the_codes_on_a_cortex_m4_are_those_of_numpy(seed: int) -> None:
-    found = measure_front_end(random_front_end(np.random.default_rng(seed)), installed("cortex-m4"))
+def test_the_codes_of_every_kind_of_signal_on_a_cortex_m4_are_those_of_numpy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    front_end = random_front_end(rng)
+    found = measure_front_end(front_end, installed("cortex-m4"), signal=mixed_signal(front_end, rng))
     assert found.differences == 0
 
 

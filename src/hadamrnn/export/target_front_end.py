@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.c import FRONT_END, RUNTIME, front_end_struct, render, runtime_file
@@ -25,7 +26,7 @@ from hadamrnn.export.targets import (
 from hadamrnn.front_end.description import FrontEnd, front_end_bytes
 from hadamrnn.front_end.reference import compute_bands
 
-FRAMES = 3  # frames in the signal; the first is not counted
+FRAMES = 3  # frames in the noise; the first frame of a signal is not counted
 HEADER = """#include <stdbool.h>
 #include <stdint.h>
 void front_end_init(void);
@@ -48,11 +49,19 @@ class FrontEndMeasurement:
 
 
 def measure_front_end(
-    front_end: FrontEnd, target: Board, flags: tuple[str, ...] = ("-O2",)
+    front_end: FrontEnd,
+    target: Board,
+    flags: tuple[str, ...] = ("-O2",),
+    signal: NDArray[np.int16] | None = None,
 ) -> FrontEndMeasurement:
-    """Build a front end for `target`, check its codes for noise and count; needs the target's tools."""
-    size = front_end.frame + (FRAMES - 1) * front_end.hop
-    signal = np.random.default_rng(0).normal(0, 3000, size).round().astype(np.int16)
+    """Build a front end for `target`, check its codes for a signal and count; needs the target's tools.
+
+    The signal has two frames or more; the default is noise.
+    """
+    if signal is None:
+        size = front_end.frame + (FRAMES - 1) * front_end.hop
+        signal = np.random.default_rng(0).normal(0, 3000, size).round().astype(np.int16)
+    count = front_end.num_frames(len(signal))
     tables, _ = front_end_bytes(front_end)
     given = {
         "front_end": front_end,
@@ -60,7 +69,7 @@ def measure_front_end(
         "fields": front_end_struct(front_end),
         "signal": signal,
         "codes": compute_bands(front_end, signal).reshape(-1),
-        "frames": FRAMES,
+        "frames": count,
     }
     with tempfile.TemporaryDirectory(prefix="hadamrnn-") as scratch:
         folder = Path(scratch)
@@ -82,7 +91,7 @@ def measure_front_end(
         flash=flash,
         ram=ram,
         stack=sum(way) + max(frames.values(), default=0) + 4 * front_end.bands,
-        hop=round(ticks * tick / (FRAMES - 1)),
+        hop=round(ticks * tick / (count - 1)),
         differences=differences,
     )
 
