@@ -35,6 +35,7 @@ RESULT_PAGES = (
         "docs/estimators.md",
         "docs/anomalies.md",
         "docs/vibration.md",
+        "docs/keywords.md",
         "docs/alarms.md",
         "docs/regression.md",
         "docs/archive.md",

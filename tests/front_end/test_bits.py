@@ -17,6 +17,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.js import RUNTIME, front_end_js
 from hadamrnn.front_end.description import FrontEnd
 from hadamrnn.front_end.reference import compute_bands, reference_bands
+from hadamrnn_benchmarks.keywords import float_bands
 from tests.export.programs import SANITIZED, STRICT
 from tests.front_end.signals import KINDS, Samples, c_cases, drawn_signal, mixed_signal, random_front_end
 
@@ -86,25 +87,6 @@ def test_javascript_computes_the_codes_of_numpy(
     )
     assert result.returncode == 0, result.stderr[-3000:]
     assert json.loads(result.stdout) == expected
-
-
-def float_bands(front_end: FrontEnd, samples: Samples) -> NDArray[np.float64]:
-    """Return log2 of the band energies in float64, by the definition: at least 0."""
-    frames = np.lib.stride_tricks.sliding_window_view(samples.astype(float), front_end.frame)[
-        :: front_end.hop
-    ]
-    if front_end.is_mel:
-        before = np.concatenate((frames[:, :1], frames[:, :-1]), 1)
-        windowed = (frames - before * 31 / 32) * np.hamming(front_end.frame)
-    else:
-        windowed = (frames - frames.mean(1, keepdims=True)) * np.hanning(front_end.frame)
-    power = abs(np.fft.rfft(windowed, front_end.fft_size)) ** 2 / front_end.fft_size
-    bins, edges = np.arange(front_end.fft_size // 2 + 1), front_end.edges
-    if front_end.is_mel:
-        shapes = [np.interp(bins, edges[j : j + 3], (0, 1, 0)) for j in range(front_end.bands)]
-    else:
-        shapes = [(bins >= edges[j]) & (bins < edges[j + 1]) for j in range(front_end.bands)]
-    return np.log2(np.maximum(power @ np.stack(shapes, 1), 1))
 
 
 @pytest.mark.parametrize("signal", [kind for kind in KINDS if kind != "silent"])

@@ -354,6 +354,25 @@ def run_vibration(args: VibrationOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeywordsOptions(PageOptions, DataFolder):
+    pass
+
+
+@command(
+    help="keywords behind the integer front end and behind float64",
+    description="Recognise the raw test clips of Google-12 with the bundled keyword networks, behind the "
+    "front end in integers and in float64.",
+    examples=("hadamrnn bench keywords --out docs/keywords.md",),
+)
+def run_keywords(args: KeywordsOptions) -> None:
+    from hadamrnn_benchmarks import keywords
+
+    check_output("--out", args.out, keywords.TITLE)
+    rows = keywords.run_keywords(args.data_dir)
+    publish(args, rows, [], keywords.keywords_page(rows))
+
+
+@dataclass(frozen=True, kw_only=True)
 class CountOptions(JsonOption):
     networks: Annotated[int, Range(1, 1000)] = option(40, "networks to draw (default 40)")
 
@@ -394,7 +413,7 @@ def run_regression(args: RegressionOptions) -> None:
 run = Command(
     None,
     help="measure training, inference, devices, instructions, estimators, regression, archive, anomalies, "
-    "alarms, vibration, reading, fitting",
+    "alarms, vibration, keywords, reading, fitting",
     description="Check the library's claims by measurements on this machine.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
@@ -406,6 +425,7 @@ run = Command(
         "anomalies": run_anomalies,
         "alarms": run_alarms,
         "vibration": run_vibration,
+        "keywords": run_keywords,
         "instructions": run_instructions,
         "regression": run_regression,
         "reading": run_reading,
