@@ -24,6 +24,7 @@ from hadamrnn.streams import (
     Report,
     Stream,
     _threshold,
+    check_tunable,
     choose,
     choose_background,
     compare,
@@ -251,6 +252,15 @@ def test_the_background_is_given_has_a_usual_name_or_is_the_commonest_class() ->
     assert choose_background(streams, ("a", "b", "Idle"), []) == ["Idle"]
     with pytest.raises(InputError, match="silence"):
         choose_background(streams, ("a", "b"), ["silence"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "background"), [("aa..", ["a", "quiet"]), ("....", ["quiet"]), ("aabb", ["quiet"])]
+)
+def test_tuning_needs_background_and_incidents(labels: str, background: list[str]) -> None:
+    with pytest.raises(InputError, match=r"Tuning needs rows of background .* alone\. Add others"):
+        check_tunable([stream_of(labels, [(2, 1)])], background)
+    check_tunable([stream_of("aaaa", [(2, 1)]), stream_of("....", [(2, 1)])], ["quiet"])
 
 
 def test_no_decision_is_chosen_that_breaks_the_rate() -> None:

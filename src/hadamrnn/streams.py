@@ -274,6 +274,16 @@ def choose_background(streams: Sequence[Stream], names: Sequence[str], given: Co
     return [max(rows, key=rows.__getitem__)]
 
 
+def check_tunable(streams: Sequence[Stream], background: Collection[str]) -> None:
+    """Refuse recordings that lack incidents or background: they do not tell decisions apart."""
+    found = {label for stream in streams for label, _, _ in stream.runs}
+    if found <= set(background) or not found & set(background):
+        raise InputError(
+            f"Tuning needs rows of background ({', '.join(background)}) and of other classes, got "
+            f"{', '.join(sorted(found))} alone. Add others, or name the background with --background."
+        )
+
+
 Tried = tuple[Decision, Report]  # a decision and its results
 
 

@@ -47,6 +47,7 @@ def run(args: TuneOptions) -> None:
     rate = streams.rows_per_second(opened, args.rate)
     found, window, hop = streams.read_streams(opened, args.recordings)
     background = streams.choose_background(found, names, args.background)
+    streams.check_tunable(found, background)
     most = args.false_alarms_per_hour
     tried = streams.try_decisions(found, names, background, rate, window, hop)
     decision, report = streams.choose(tried, most)

@@ -8,7 +8,7 @@ device that a network with its windows takes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hadamrnn.architecture import EXPONENT_BITS, FLOAT_BITS, WeightBits, stored_bits
@@ -177,68 +177,103 @@ def _step_cost(network: Network, additions: list[int]) -> StepCost:
 
 
 USUAL_BITS = 12  # assumed for states of a network in floating point
-PER_STEP, PER_UNIT, PER_STAGE, NARROW_SAVING, PER_PRODUCT_ROUNDING = 45.0, 19.15, 1.9, 1.08, 0.13
-PER_DENSE_UNIT, PER_OUTPUT = 12.24, 32.0
-PER_SINGLE_LEAK, PER_LEAK, PER_GAIN, PER_POOLED = 3.21, 13.49, 31.6, 7.41
-PER_CHANNEL: dict[WeightBits, float] = {"ternary": 2.01, 2: 2.01, 3: 2.47, 4: 2.06, 6: 3.73, 8: 2.01}  # c_p
-PER_STATE: dict[WeightBits, float] = {"ternary": 2.85, 2: 2.85, 3: 3.47, 4: 2.45, 6: 4.82, 8: 2.46}  # s_p
-PER_PRODUCT: dict[WeightBits, float] = {"ternary": 3.86, 2: 3.86, 3: 4.5, 4: 3.5, 6: 4.5, 8: 3.33}  # r_p
+PER_STEP, PER_BLOCK, PER_UNIT, PER_DENSE_UNIT = 32.0, 3.1, 18.6, 1.4
+PER_STAGE, PER_FACTOR, PER_TERM, PER_PRODUCT_ROUNDING = 1.45, 22.0, 4.8, 3.0
+PER_SINGLE_LEAK, PER_LEAK, PER_GAIN, PER_LAYER_OUTPUT = 2.3, 11.7, 18.1, 11.1
+PER_POOLED = {"mean": 8.5, "max": 5.1, "positive": 12.6}
+PER_CHANNEL: dict[WeightBits, float] = {
+    "ternary": 2.88,
+    2: 2.88,
+    3: 3.55,
+    4: 2.53,
+    5: 4.53,
+    6: 4.93,
+    7: 5.51,
+    8: 2.59,
+}  # c_p
+PER_PRODUCT: dict[WeightBits, float] = {
+    "ternary": 3.31,
+    2: 3.31,
+    3: 3.76,
+    4: 2.91,
+    5: 3.92,
+    6: 3.93,
+    7: 3.86,
+    8: 2.69,
+}  # r_p
+PER_OUTPUT, PER_STATE = 34.1, 6.5
+PER_FEATURE = {"last": 38.9, "mean": 50.8, "max": 41.7, "positive": 41.8}  # with a scale for each feature
+GROUP = 8  # units whose weights are stored together
 
 
 def estimate(network: Network) -> int:
     """Estimate the instructions of a step, averaged over the steps that a stride skips.
 
-        step     = 45 + sum of the layers
-        layer    = d_h (19.15 + 1.9 k - 1.08 n + [0.13 if k is odd] + [12.24 + c_p d_in] + extra)
-        extra    = [3.21 for one leak, 13.49 for several] + [31.6 for gains] + 7.41 for each pooled feature
-        read-out = d_out (32 + r_p d_h)                         added if every step is read out
+        step     = 32 + sum of the layers
+        layer    = 3.1 blocks + d_h (18.6 + 1.45 k + [22 + 4.8 m] + [3] + extra) + d_8 [1.4 + c_p d_in]
+        extra    = [2.3 for one leak, 11.7 for several]
+                   + below a layer 18.1 with gains, else 11.1; at the top 5.1 to 12.6 for each pooled feature
+        read-out = `estimate_readout`                           added if every step is read out
 
-    Blocks have 2^k units; n of their k stages have sums that fit 16 bits. The bracket with d_in is for two
-    dense channels or more; above the first layer it has s_p instead of c_p. An odd k rounds by a product. A
-    layer above a stride counts once in that many steps. The constants were fitted to counts (`gcc -O2`,
-    packed weights, QEMU, as in docs/edge.md) of 39 networks with 16 to 512 units, blocks of 4 to 512 and 1 to
-    10 channels, 18 of them with leaks, pooled features or several layers; s_p to 18 more. Of 40 networks
-    drawn afterwards, of 4 to 512 units and 1 to 16 channels, 37 are within 15 % of the count, half of them
-    within 5 %, and the worst is 18 % off (`hadamrnn bench instructions`).
+    Blocks have 2^k units, or m 2^k with a factor m such as 12; 3 is for the product that rounds unless the
+    block has 4^j units. d_8 is d_h rounded up to a multiple of 8; the bracket with d_in is for two dense
+    channels or more. A layer above a stride counts once in that many steps. The constants were fitted to
+    counts (`gcc -O2`, packed weights, QEMU, as in docs/edge.md) of 280 random networks of 4 to 512 units, 1
+    to 16 channels and up to 3 layers, those of m to 9 more. Of 40 others, all are within 15 % of the count,
+    half of them within 1 %, and the worst is 12 % off (`hadamrnn bench instructions`).
     """
     step = PER_STEP + sum(
-        units * _unit_cost(network, layer, size_read) / float(network.stride) ** layer
-        for layer, (units, size_read) in enumerate(zip(network.widths, network.cell_input_sizes, strict=True))
+        _layer_cost(network, layer, size_read) / float(network.stride) ** layer
+        for layer, size_read in enumerate(network.cell_input_sizes)
     )
-    if network.every_output:
-        row = PER_OUTPUT + _of_bits(PER_PRODUCT, network) * network.hidden_size
-        step += network.output_size * row
-    return round(step)
+    return round(step + (estimate_readout(network) if network.every_output else 0))
 
 
-def _unit_cost(network: Network, layer: int, size_read: int) -> float:
-    """Return the instructions of one unit of a layer that reads `size_read` numbers."""
-    stages = (network.widths[layer] // network.num_blocks).bit_length() - 1
-    narrow = min(stages, 16 - (network.activation_bits or USUAL_BITS))  # stages whose sums fit 16 bits
-    cost = PER_UNIT + PER_STAGE * stages - NARROW_SAVING * narrow + PER_PRODUCT_ROUNDING * (stages % 2)
-    if size_read > 1 and (layer > 0 or network.input_kind != "one_hot"):
-        cost += PER_DENSE_UNIT + _of_bits(PER_STATE if layer > 0 else PER_CHANNEL, network) * size_read
-    if network.block_leaks:
-        cost += PER_LEAK if len(set(network.block_leaks)) > 1 else PER_SINGLE_LEAK
+def _layer_cost(network: Network, layer: int, size_read: int) -> float:
+    """Return the instructions of a layer that reads `size_read` numbers."""
+    units, leaks = network.widths[layer], set(network.block_leaks)
+    factors = order_factors(units // network.num_blocks)
+    each = PER_UNIT + sum(PER_STAGE if factor == 2 else PER_FACTOR + PER_TERM * factor for factor in factors)
+    each += 0.0 if set(factors) <= {2} and len(factors) % 2 == 0 else PER_PRODUCT_ROUNDING
+    each += (PER_LEAK if len(leaks) > 1 else PER_SINGLE_LEAK) if leaks else 0.0
     if layer < network.num_layers - 1:
-        return cost + (PER_GAIN if network.scales_layers else 0.0)
-    pooled = [kind for kind in network.readouts if kind != "last"]
-    return cost + PER_POOLED * features_per_unit(pooled, network.thresholds)
+        each += PER_GAIN if network.scales_layers else PER_LAYER_OUTPUT
+    else:
+        each += _of_readouts({**PER_POOLED, "last": 0.0}, network)
+    cost = PER_BLOCK * network.num_blocks + units * each
+    if size_read > 1 and (layer > 0 or network.input_kind != "one_hot"):
+        cost += _padded(units) * (PER_DENSE_UNIT + _of_bits(PER_CHANNEL, network) * size_read)
+    return cost
 
 
 def estimate_readout(network: Network) -> int:
-    """Estimate the instructions of one read-out."""
-    return round(network.output_size * (PER_OUTPUT + _of_bits(PER_PRODUCT, network) * network.num_features))
+    """Estimate the instructions of one read-out, to within about 3 %.
+
+        read-out = d_out (34.1 + r_p features) + the features
+
+    A feature costs 6.5 if it is a state, else 38.9 to 50.8.
+    """
+    alone = {kind: PER_STATE for kind in PER_FEATURE}
+    features = network.hidden_size * _of_readouts(PER_FEATURE if network.scales_features else alone, network)
+    products = _of_bits(PER_PRODUCT, network) * network.num_features
+    return round(network.output_size * (PER_OUTPUT + products) + features)
+
+
+def _of_readouts(costs: Mapping[str, float], network: Network) -> float:
+    """Return the cost of the read-outs of a unit."""
+    return sum(costs[kind] * features_per_unit([kind], network.thresholds) for kind in network.readouts)
+
+
+def _padded(units: int) -> int:
+    """Return a number of units rounded up to whole groups."""
+    return -(-units // GROUP) * GROUP
 
 
 def _of_bits(table: dict[WeightBits, float], network: Network) -> float:
-    """Return a cost by the bits of the weights; 5 and 7 bits were not measured and use the next larger."""
-    bits = network.weight_bits
-    if bits not in table and isinstance(bits, int):
-        bits += 1
-    if bits is None or bits not in table:
+    """Return a cost by the bits of the weights."""
+    if network.weight_bits is None or network.weight_bits not in table:
         raise InputError(f"Integers hold weights of 2 to 8 bits, or ternary ones, got {network.weight_bits}.")
-    return table[bits]
+    return table[network.weight_bits]
 
 
 CODE_BYTES, CODE_PER_LAYER = 1200, 900  # hadamrnn.h on a Cortex-M4: the first layer, each further layer
