@@ -229,7 +229,7 @@ def _sign(descriptor: int) -> None:
 def _signature(path: Path) -> str:
     try:
         return path.read_text()[:20] or "unknown"
-    except OSError:  # Windows lets nobody read a locked file
+    except OSError:  # on Windows a locked file cannot be read
         return "unknown"
 
 

@@ -150,7 +150,7 @@ def opened(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def forged(header: dict[str, Any], tensors: dict[str, Any]) -> bytes:
-    """Return a file of these with a valid checksum."""
+    """Return a file with this header, these tensors and a valid checksum."""
     text = json.dumps({**header, "sha256": _checksum(header, tensors)})
     data: bytes = safetensors_numpy.save(tensors, metadata={"hadamrnn": text})
     return data

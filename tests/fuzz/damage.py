@@ -65,7 +65,7 @@ def worn(content: bytes, draw: random.Random) -> Damaged:
 
 
 def lying_json(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what was changed, and `text` with each value in turn removed or replaced by hostile ones."""
+    """Yield a description of the change and `text` with one value removed or replaced by hostile ones."""
     original = json.loads(text)
     for path in _paths(original):
         name = ".".join(map(str, path))

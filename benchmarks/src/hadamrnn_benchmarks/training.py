@@ -41,7 +41,7 @@ Step = Callable[[], None]
 SIDES = ("plain", "engine")
 LOOP_STEPS = 4  # steps of the loop for every round of the two sides
 WARM_UP = 3  # steps of the loop that are not timed
-LEVELS = 255  # the loop's dense inputs are stored as MNIST's pixels are
+LEVELS = 255  # the loop's dense inputs are stored like MNIST's pixels
 TORCH_ROUNDS = 3  # rounds with the torch layers
 BATCHES = 8  # batches in the loop's training set
 

@@ -53,7 +53,7 @@ def selection_figure(found: Comparison, results: Sequence[Result]) -> float | No
     """Return the figure on held-out data that selects a network; None if there is none.
 
     It is the mean validation figure over its seeds. A network that was trained on the validation people too
-    has the mean of its cross-validation instead, as far as all of its folds have run.
+    has the mean of its cross-validation instead, if all of its folds have run.
     """
     if not any(trains_on_validation(result) for result in found.results):
         return found.validation

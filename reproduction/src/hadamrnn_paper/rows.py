@@ -246,7 +246,7 @@ class Row:
         deviation: standard deviation over the seeds.
         seeds: seeds of the runs in the row.
         source: publication of a baseline's figure.
-        misprint: the printed size is not what the paper's own rule gives; `note` says more.
+        misprint: whether the printed size contradicts the paper's own rule; `note` explains it.
     """
 
     task: str

@@ -1,9 +1,9 @@
 """Select a random network for the data: block size, leak, feature set, and as many units as fit.
 
 Candidates with the same block size and leak are drawn and run together, as one wide network whose features
-include those of each. The leave-one-out error of a ridge regression decides; on small data that of several
-draws. Large data often consist of windows of recordings, which predict their neighbours, so folds are left
-out there. Start reading at `select`; `network_cost` says what fits.
+include those of each. The leave-one-out error of a ridge regression decides; on small data its mean over
+several draws. Large data often consist of windows of recordings, which predict their neighbours, so folds are
+left out there. Start reading at `select`; `network_cost` says what fits.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ INTEGERS = ("ids", "lengths")
 _SUM_SIZE = 1 << 18
 _SUM_PIECES = 16
 MAX_SLICES = 32
-# Entries of states of a slice: about 50 microseconds.
+# State entries per slice, which take about 50 microseconds.
 GRAIN = 1 << 16
 REAL = {torch.float32: np.float32, torch.float64: np.float64}
 

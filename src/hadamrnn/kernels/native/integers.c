@@ -96,7 +96,7 @@ static void read_input(const Tile *tile, int64_t t)
     }
 }
 
-/* Write the logits after `steps` steps, of the rows that end there or, with every output, have not ended. */
+/* Write the logits after `steps` steps: of the rows that end there or, with every output, of all that have not ended. */
 static void write_logits(Tile *tile, int64_t steps)
 {
     const IntegerArgs *args = tile->args;
