@@ -234,6 +234,18 @@ def test_rounded_weights_lie_on_the_grid_and_near_what_they_were(bits: int) -> N
     assert found.codes.min() >= -(2 ** (bits - 1)) and found.codes.max() < 2 ** (bits - 1)
     assert found.exponents.min() == 0 and found.exponents.max() <= 15
     unit = found.step * torch.exp2(-found.exponents)[:, None]
-    assert (
-        (found.weight - values).abs() <= unit * (0.5 + 1e-9) + (found.codes == 2 ** (bits - 1) - 1) * unit
-    ).all()
+    nearest = (values / unit).round().clamp(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    assert torch.equal(found.codes, nearest)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_no_power_of_two_of_a_feature_has_a_smaller_rounding_error(bits: int) -> None:
+    values = torch.from_numpy(np.random.default_rng(bits).normal(size=(40, 6)))
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    found = share_codes(values, torch.ones(40).double(), torch.eye(40).double(), bits)
+
+    def error(finer: int) -> torch.Tensor:
+        unit = found.step * torch.exp2(-found.exponents - finer)[:, None]
+        return (unit * (values / unit).round().clamp(low, high) - values).square().sum(1)
+
+    assert all((error(0) <= error(finer) + 1e-12).all() for finer in (-2, -1, 1, 2))

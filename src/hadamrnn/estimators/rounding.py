@@ -1,8 +1,8 @@
 """Round V to the grid of an integer network while changing its outputs on data as little as possible.
 
 Features are rounded one after the other, and the coefficients of correlated features that follow are
-adjusted to compensate. A power of two for every feature brings its largest coefficient near the ends of the
-grid, so few bits suffice. Start reading at `share_codes`.
+adjusted to compensate. A power of two for every feature fits the grid to its coefficients, so few bits
+suffice. Start reading at `share_codes`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hadamrnn.fixedpoint.integers import signed_range
 # Penalty on each standardised feature when V is rounded: new series differ in all directions.
 LEAST_CURVATURE = 0.1
 MAX_EXPONENT = 15
+FINER = 3  # powers of two tried for the grid of a feature; all but the first clip
 MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size
 
 
@@ -45,14 +46,7 @@ def share_codes(per_unit: Tensor, spread: Tensor, curvature: Tensor, bits: int) 
             [-8.]], dtype=torch.float64), tensor([0., 2.], dtype=torch.float64))
     """
     lowest, highest = signed_range(bits)
-    reach = torch.maximum(-per_unit, per_unit * (-lowest / highest)).amax(1)
-    alive = reach > 0
-    if not alive.any():
-        return Rounded(torch.zeros_like(per_unit), torch.zeros_like(reach), 1.0)
-    exponents = -torch.where(alive, reach, reach.max()).log2().ceil()
-    base = exponents.min()
-    exponents = (exponents - base).clamp(max=MAX_EXPONENT)
-    step = float((reach * torch.exp2(exponents)).max()) / -lowest
+    exponents, step = _grid(per_unit, lowest, highest)
     scaled = per_unit * torch.exp2(exponents)[:, None] / step
     # One code of a feature moves the answers by its unit times the standardised feature.
     unit = torch.where(spread.isfinite(), spread * torch.exp2(-exponents), 0.0)
@@ -65,6 +59,29 @@ def share_codes(per_unit: Tensor, spread: Tensor, curvature: Tensor, bits: int) 
         metric = curvature[order][:, order] * unit[order] * unit[order, None]
         codes[order] = successive(scaled[order], metric, lowest, highest)
     return Rounded(codes, exponents, step)
+
+
+def _grid(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, float]:
+    """Return the exponents of the features, and the common step, with the least rounding errors.
+
+    With few bits, a finer grid that clips a feature's largest coefficients may be closer to all of them.
+    """
+    reach = torch.maximum(-per_unit, per_unit * (-lowest / highest)).amax(1)
+    largest = reach.max()
+    if largest == 0:
+        return torch.zeros_like(reach), 1.0
+    whole = -torch.where(reach > 0, reach, largest).log2().ceil()
+    whole -= whole.min()
+    step = float((reach * torch.exp2(whole)).max()) / -lowest
+    exponents, least = whole, torch.full_like(whole, torch.inf)
+    for finer in range(FINER):
+        tried = (whole + finer).clamp(max=MAX_EXPONENT)
+        unit = step * torch.exp2(-tried)[:, None]
+        rounded = unit * (per_unit / unit).round().clamp(lowest, highest)
+        error = (rounded - per_unit).square().sum(1)
+        exponents, least = torch.where(error < least, tried, exponents), torch.minimum(error, least)
+    coarsest = exponents.min()
+    return exponents - coarsest, step * 2.0 ** -float(coarsest)
 
 
 def successive(values: Tensor, metric: Tensor, lowest: int, highest: int) -> Tensor:
