@@ -5,7 +5,7 @@ as series of one channel. Start at `classifier.py`; `base.py` has the parts shar
 """
 
 from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier
+from hadamrnn.estimators.counted_form import plot_path as plot_path
 from hadamrnn.estimators.detector import HadamRNNDetector as HadamRNNDetector
 from hadamrnn.estimators.forecaster import HadamRNNForecaster as HadamRNNForecaster
-from hadamrnn.estimators.path import plot_path as plot_path
 from hadamrnn.estimators.regressor import HadamRNNRegressor as HadamRNNRegressor
