@@ -43,7 +43,7 @@ def test_the_surest_errors_come_first() -> None:
     first = page.index(f"{surest}: {said} {found.confidence[surest]:.0%}")
     others = [page.find(f"{sample}: ") for sample in wrong if sample != surest]
     assert f"was {was}" in page and all(place == -1 or place > 0 for place in others) and first > 0
-    assert f"{len(wrong)} errors; here those" in page and page.count("<svg") == 5
+    assert f"{len(wrong)} errors; the most confident ones" in page and page.count("<svg") == 5
     assert "weights: 60 bytes" in page
 
 
@@ -64,7 +64,7 @@ def test_eval_writes_the_page_of_a_run(command: Command, tmp_path: Path) -> None
 
     for heading in ("Classes", "Windows", "Errors by confidence", "Reliability", "Size and budget"):
         assert f">{heading}<" in page
-    assert "bytes of weights" in page and "MHz of a Cortex-M4" in page
+    assert "bytes of weights" in page and "Share of 64 kB each" in page
     sizes = page[page.rindex(">Size and budget<") :].lower()
     assert BLUE.lower() in sizes and ORANGE.lower() not in sizes  # a few kB do not exceed 64 kB
 

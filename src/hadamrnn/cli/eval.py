@@ -301,5 +301,5 @@ def _bars(opened: Run) -> list[tuple[str, list[Bar]]]:
     ]
     return [
         (f"{size.bits / 8:,.0f} bytes of weights", bits),
-        (f"Of {MEMORY >> 10} kB each, and {device.clock:g} MHz of a Cortex-M4", taken),
+        (f"Share of {MEMORY >> 10} kB each{'' if share is None else f' and of {device.clock:g} MHz'}", taken),
     ]

@@ -125,11 +125,15 @@ def _windows(examples: Examples) -> Section:
             truth.barh(examples.labels[sample], 1, left=place, color=BLUE, alpha=0.3)
             truth.plot(place + 0.5, examples.verdicts[sample], "o", color=color, markersize=4)
         truth.set_yticks(range(len(examples.names)), [plain(name) for name in examples.names])
-        truth.set_xticks(range(len(index)), [str(sample) for sample in index], fontsize=6)
+        truth.set_xticks(np.arange(len(index)) + 0.5, [str(sample) for sample in index], fontsize=6)
+        truth.grid(False)
         truth.set_xlabel("window")
         caption = f"{len(index)} of {count} windows, {int((~examples.right[index]).sum())} of them wrong."
         picture = Picture("windows", svg(canvas, "windows"), caption)
+    channels = examples.x[0].size // steps
     text = "Shaded: the class. Dots: the network's answer, orange if it is wrong."
+    if channels > MOST_CHANNELS:
+        text += f" Lines: the first {MOST_CHANNELS} of {channels} inputs."
     return Section("windows", "Windows", (text,), pictures=(picture,))
 
 
@@ -187,8 +191,9 @@ def _values(answers: Answers) -> Section:
         with styled():
             canvas = Canvas(figsize=(4.4, 3.8))
             axes = canvas.subplots()
-            ends = [actual.min(), actual.max()]
+            ends = [min(actual.min(), predicted.min()), max(actual.max(), predicted.max())]
             axes.plot(ends, ends, color=GREY, linewidth=0.8)
+            axes.set_aspect("equal")
             stride = max(1, len(actual) // MOST_POINTS)
             axes.plot(actual[::stride], predicted[::stride], "o", color=BLUE, markersize=2)
             axes.set_xlabel("true value")
@@ -226,7 +231,7 @@ def _signals(name: str, titles: Mapping[int, str], x: NDArray[Any], caption: str
 def _cost(bars: Sequence[tuple[str, Sequence[Bar]]]) -> tuple[Section, ...]:
     """Return the section on size and budget; none without bars."""
     pictures = tuple(_bars(f"cost-{number}", *each) for number, each in enumerate(bars))
-    text = "An embedding table is not among the bytes. Instructions are estimated, one per cycle."
+    text = "Estimates for a Cortex-M4, at one instruction per cycle; an embedding table is not counted."
     return (Section("cost", "Size and budget", (text,), pictures=pictures),) if pictures else ()
 
 
@@ -237,7 +242,10 @@ def _bars(name: str, title: str, bars: Sequence[Bar]) -> Picture:
         axes = canvas.subplots()
         for place, (what, share, text) in enumerate(bars):
             axes.barh(place, max(share, 0.0), color=ORANGE if share > 1 else BLUE)
-            axes.text(max(share, 0.0), place, f" {what}: {text}", va="center", fontsize=8)
+            axes.annotate(
+                f"{what}: {text}", (max(share, 0.0), place), (4, 0), textcoords="offset points", va="center",
+                fontsize=8,
+            )  # fmt: skip
         axes.set_xlim(0, 2 * max([1.0, *(share for _, share, _ in bars)]))
         axes.set_yticks([])
         axes.set_xticks([])
