@@ -135,7 +135,7 @@ def _golden(
     model: IntegerModel | IntegerReservoir, splits: Callable[[], Splits], wanted: str | None, small: bool
 ) -> tuple[Golden | None, str]:
     """Return golden vectors of the test set, or None for random ones, and a line on their source."""
-    if wanted == "random":
+    if wanted == "random" or (wanted is None and detection_of(model) is not None):
         return None, "random codes"
     try:
         vectors = real_golden(model, splits(), BOARD_VALUES if small else None)

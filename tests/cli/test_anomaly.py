@@ -63,7 +63,7 @@ def test_rows_are_predicted_with_their_scores(run: Path, recordings: Path, comma
 
     assert lines[0] == "file,row,score,prediction" and len(lines) == 601
     assert lines[601 - 1].endswith(f",599,{judged.scores[-1]},anomaly")
-    assert lines[100].endswith("normal")
+    assert lines[100].endswith("normal") and lines[1].endswith(",0,0.0,normal")
     assert command("predict", run, recordings / "new.csv", "--out", recordings / "scores.npz").status == 0
     with np.load(recordings / "scores.npz") as arrays:
         np.testing.assert_array_equal(arrays["logits"][:, 0], judged.scores)
@@ -83,7 +83,8 @@ def test_each_file_of_a_folder_is_a_stream(run: Path, recordings: Path, command:
 @pytest.mark.skipif(shutil.which("cc") is None or shutil.which("make") is None, reason="no compiler")
 def test_a_detector_is_exported_with_its_stage(run: Path, recordings: Path, command: Command) -> None:
     out = recordings / "c"
-    assert command("export", run, "--to", "c", "--out", out, "--name", "pump").status == 0
+    exported = command("export", run, "--to", "c", "--out", out, "--name", "pump")
+    assert exported.status == 0 and "golden vectors: random codes\n" in exported.out
     tested = subprocess.run(["make", "-C", str(out), "test"], capture_output=True, text=True, check=True)
 
     assert "pump_detector: passed" in tested.stdout
@@ -122,6 +123,7 @@ def test_settings_of_the_network_are_those_of_the_command(recordings: Path, comm
         (("eval", "run"), "has no test data of its own"),
         (("eval", "run", "new.csv", "--split", "train"), "--split has no effect on an anomaly detector"),
         (("quantize", "run"), "whose network is in integers already"),
+        (("tune", "run", "new.csv", "--false-alarms-per-hour", "1"), "which raises alarms by itself"),
         (("export", "run", "--to", "page", "--out", "x"), "has no form for --to page"),
         (("export", "run", "--to", "onnx", "--out", "x"), "has no form for --to onnx"),
         (("train", "--resume", "run"), "must be a run folder"),

@@ -6,6 +6,7 @@ from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hadamrnn.cli.anomaly import refuse
 from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, set_threads
 from hadamrnn.data.options import Rate
 from hadamrnn.settings import Positive, option
@@ -41,6 +42,7 @@ def run(args: TuneOptions) -> None:
     from hadamrnn.fixedpoint.alarms import with_decision
     from hadamrnn.run import Run
 
+    refuse(args.run_folder, "which raises alarms by itself. Train one with another --margin.")
     set_threads(args.threads)
     opened = Run.open(args.run_folder, args.data_dir)
     integer, names = opened.integer, opened.facts.class_names

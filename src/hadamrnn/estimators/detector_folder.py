@@ -150,7 +150,7 @@ class DetectorFolder:
         files = [str(table.path) for table in tables for _ in range(len(table))]
         rows = [row for table in tables for row in range(len(table))]
         found = np.concatenate(levels)
-        scores = -np.ldexp(found.astype(np.float64), -2 * DISTANCE_BITS)
+        scores = 0.0 - np.ldexp(found.astype(np.float64), -2 * DISTANCE_BITS)  # 0.0, not -0.0
         return Judged(files, rows, scores, found > self.detection.threshold)
 
 
