@@ -47,7 +47,8 @@ HADAMRNN_INLINE int32_t hadamrnn_long(const uint8_t *p)
 /* saturate(value) to `bits` bits. */
 HADAMRNN_INLINE int32_t hadamrnn_fitted(int64_t value, uint_fast8_t bits)
 {
-    const int32_t high = (int32_t)(UINT32_MAX >> (33u - bits));
+    const uint32_t top = UINT32_MAX >> (33u - bits);
+    const int32_t high = (int32_t)top;
     return (value > high) ? high : ((value < (-high - 1)) ? (-high - 1) : (int32_t)value);
 }
 

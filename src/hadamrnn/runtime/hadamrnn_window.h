@@ -44,7 +44,9 @@ HADAMRNN_API uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_
     window->hops = (uint16_t)(size / hop);
     window->begun = 1;
     window->hop = hop;
-    window->turn = (window->hops > 1u) ? 1u : 0u;
+    if (window->hops > 1u) {
+        window->turn = 1;
+    }
     return HADAMRNN_OK;
 }
 
@@ -55,7 +57,9 @@ HADAMRNN_INLINE bool hadamrnn_window_hop_ends(hadamrnn_window *window)
     const bool ends = window->steps == window->hop;
     if (ends) {
         window->steps = 0;
-        window->is_ready = (window->begun == window->hops) ? 1u : 0u;
+        if (window->begun == window->hops) {
+            window->is_ready = 1;
+        }
     }
     return ends;
 }
