@@ -40,6 +40,18 @@ def test_what_is_over_the_counted_budget_is_never_trained(
     assert [trial.state for trial in study.trials] == [TrialState.PRUNED] * 3
 
 
+def test_the_best_trial_so_far_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = small_search()
+    lines: list[str] = []
+    values = iter((0.5, 0.9, 0.7))
+    monkeypatch.setattr(trials_module, "evaluate", lambda *args: next(values))
+
+    run_trials(study_of(search, tmp_path / "study"), search, 3, log=lines.append)
+
+    shown = [line.partition("validation ")[2].rpartition("  ")[0] for line in lines]
+    assert shown == ["accuracy 50.00 % *", "accuracy 90.00 % *", "accuracy 70.00 %"]
+
+
 @pytest.mark.slow
 def test_bad_trials_are_pruned_before_their_end(tmp_path: Path) -> None:
     search = small_search(epochs=5)
