@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import accuracy_score, r2_score
 
 from hadamrnn.errors import InputError, SaturationWarning
-from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor
+from hadamrnn.estimators import HadamRNNClassifier, HadamRNNDetector, HadamRNNRegressor
 from hadamrnn.estimators.series import Scaling, Series
 from hadamrnn.export.targets import classify_on_host, has_compiler
 from hadamrnn.fixedpoint.encoding import encode_raw, encode_values, raw_codes, target_units
@@ -281,3 +281,31 @@ def test_thresholds_of_a_fit_lie_on_the_grid_of_the_integer_states(
     codes = thresholds / state_lsb(classifier.network_, calibration, 16)
 
     torch.testing.assert_close(codes, codes.round(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        HadamRNNClassifier(random_state=0),
+        HadamRNNClassifier(16, random_state=0),
+        HadamRNNDetector(random_state=0),
+    ],
+)
+def test_an_integer_network_of_another_fit_is_refused(estimator: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    X = np.sin((0.3 + 0.3 * y[:, None]) * np.arange(30))[:, :, None] + rng.normal(size=(60, 30, 2)) / 4
+    if isinstance(estimator, HadamRNNDetector):
+        X = X.reshape(-1, 2)
+    estimator.fit(X, y)
+    model = estimator.quantize(raw_unit=2.0**-12)
+    model.save(tmp_path / "model")
+    expected = estimator.predict_integer(X, model)
+    np.testing.assert_array_equal(
+        estimator.predict_integer(X, type(model).load(tmp_path / "model")), expected
+    )
+
+    estimator.fit(64 * X, y)  # the same network of the same standardised inputs
+
+    with pytest.raises(InputError, match=r"model must be of this fit, got one of another\. Call quantize"):
+        estimator.predict_integer(64 * X, model)

@@ -23,7 +23,7 @@ from hadamrnn.architecture import Size, WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.closed_form import ClosedForm, SampleStream, fit_closed_form, ranges_of, refit
 from hadamrnn.estimators.gradient import recipe, threads, train
-from hadamrnn.estimators.integers import IntegerForm
+from hadamrnn.estimators.integers import IntegerForm, fit_metadata
 from hadamrnn.estimators.reading import align, read_samples, read_series
 from hadamrnn.estimators.selection import Cost, ParameterSpace, network_cost, state_bits
 from hadamrnn.estimators.series import Floats, Samples, Scaling, Series
@@ -90,6 +90,9 @@ class SeriesEstimator(IntegerForm):
     @abstractmethod
     def _decode(self, outputs: Floats) -> Any:
         """Return labels or values from the network's outputs `(n, output_size)`."""
+
+    def _identity(self) -> Metadata:
+        return fit_metadata(self.network_, self.scaling_)
 
     def _target_units(self) -> tuple[Floats, Floats] | tuple[None, None]:
         """Return offset and scale of every output, y = output * scale + offset; None for logits."""
@@ -165,7 +168,7 @@ class SeriesEstimator(IntegerForm):
             raw=self.scaling_.raw_inputs(raw_unit),
         )
         metadata = {"estimator": type(self).__name__, **self._output_metadata(integer.logit_scale)}
-        return replace(integer, metadata={**integer.metadata, **metadata})
+        return replace(integer, metadata={**integer.metadata, **metadata, **self._identity()})
 
     def to_onnx(
         self,

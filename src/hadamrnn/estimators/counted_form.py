@@ -106,6 +106,7 @@ class CountedForm(SeriesEstimator):
                 "raw_unit": inputs.raw_unit,
                 "estimator": type(self).__name__,
                 **self._output_metadata(network.logit_scale),
+                **self._identity(),
             },
         )
 

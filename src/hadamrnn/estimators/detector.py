@@ -25,7 +25,7 @@ from hadamrnn.architecture import Size, WeightBits
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.closed_form import set_readout
 from hadamrnn.estimators.gradient import threads
-from hadamrnn.estimators.integers import IntegerForm
+from hadamrnn.estimators.integers import IntegerForm, fit_metadata
 from hadamrnn.estimators.reading import as_series, read_streams
 from hadamrnn.estimators.ridge import Moments, solve
 from hadamrnn.estimators.selection import Cost, draw_network, network_cost
@@ -40,6 +40,7 @@ from hadamrnn.fixedpoint.alarms import (
     Detection,
     detection_of,
 )
+from hadamrnn.fixedpoint.base import Metadata
 from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import MAX_LEAK, Network
@@ -220,13 +221,16 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
             logit_scale=integer.logit_scale,
         )
         metadata = {"estimator": type(self).__name__, **detection.metadata()}
-        return replace(integer, metadata={**integer.metadata, **metadata})
+        return replace(integer, metadata={**integer.metadata, **metadata, **self._identity()})
 
     @property
     def cost_(self) -> Cost:
         """Bytes of weights and operations of one step, without those of the detector stage."""
         check_is_fitted(self)
         return network_cost(self.config_, ACTIVATION_BITS)
+
+    def _identity(self) -> Metadata:
+        return fit_metadata(self.network_, self.scaling_)
 
     def _network(self) -> Network:
         parameters, channels = self._parameters(), self.n_features_in_

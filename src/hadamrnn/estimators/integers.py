@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from abc import abstractmethod
 from pathlib import Path
@@ -14,13 +15,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hadamrnn.errors import InputError, SaturationWarning, short
-from hadamrnn.estimators.series import Floats
+from hadamrnn.estimators.series import Floats, Scaling
+from hadamrnn.fixedpoint.base import Metadata
 from hadamrnn.fixedpoint.encoding import count_outliers, encode_values
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn.fixedpoint.model import IntegerModel
+from hadamrnn.nn.model import SequenceModel
 from hadamrnn.reservoir import IntegerReservoir
+from hadamrnn.reservoir.file import to_bytes
 from hadamrnn.settings import coerce, field_types
 
+FIT = "fit"  # metadata entry of an integer network: the identity of the fit that it was made of
 RARE = 1e-4  # share of states or inputs that new series may clip without a warning
 
 
@@ -35,6 +40,10 @@ class IntegerForm(BaseEstimator):
     @abstractmethod
     def quantize(self) -> IntegerModel | IntegerReservoir:
         """Return the integer network."""
+
+    def _identity(self) -> Metadata:
+        """Return the metadata entry that names the fit; empty if integer networks do not name theirs."""
+        return {}
 
     def _parameters(self) -> SimpleNamespace:
         """Return the parameters in their declared types, with numpy values as Python's."""
@@ -68,6 +77,8 @@ class IntegerForm(BaseEstimator):
         )
         if found != wanted:
             raise InputError(f"model must have {wanted}, got {found}. Pass what quantize returns.")
+        if model.metadata.get(FIT) != self._identity().get(FIT):
+            raise InputError("model must be of this fit, got one of another. Call quantize again.")
         return model
 
     def _integer_outputs(
@@ -96,6 +107,16 @@ class IntegerForm(BaseEstimator):
             )
         outputs: Floats = result.logits.astype(np.float64) * integer.logit_scale
         return outputs
+
+
+def fit_metadata(network: SequenceModel | IntegerReservoir, scaling: Scaling) -> Metadata:
+    """Return the metadata entry that names a fit: the SHA-256 of its network and the units of its inputs."""
+    if isinstance(network, IntegerReservoir):
+        parts = [to_bytes(network)]
+    else:
+        parts = [value.numpy().tobytes() for value in network.state_dict().values()]
+    units = [each.tobytes() for each in (scaling.offset, scaling.scale, scaling.knee) if each is not None]
+    return {FIT: hashlib.sha256(b"".join([*parts, *units])).hexdigest()}
 
 
 def _plain(value: Any) -> Any:
