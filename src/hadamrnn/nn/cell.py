@@ -11,7 +11,7 @@ from torch.nn.functional import linear
 
 from hadamrnn.kernels.backend import constant_tensor, constant_when_traced, derivatives_are_off, widen
 from hadamrnn.kernels.methods import run, run_pooled
-from hadamrnn.kernels.recurrence import Recurrence, fast_product
+from hadamrnn.kernels.recurrence import Recurrence, dense_step, fast_product
 from hadamrnn.network import Network
 from hadamrnn.nn.interface import Tokens, project_tokens
 from hadamrnn.nn.linear import initialize_projection
@@ -148,8 +148,8 @@ class HadamCell(nn.Module):
     def step(self, x_t: Tensor | Tokens, h: Tensor) -> Tensor:
         """Return h_t from x_t `(batch, input_size)`, or ids `(batch,)`, and h_(t-1) `(batch, units)`."""
         if isinstance(x_t, Tensor) and h.dtype == self.input_weight.dtype and derivatives_are_off(h):
-            weight, recurrent = self._matrices()
-            new = linear(x_t, weight, self.input_bias).add_(linear(h, recurrent))
+            weight, transposed = self._matrices(x_t)
+            new = linear(x_t, weight, self.input_bias).add_(h @ transposed)
             return new.relu_() if self.network.recurrence == "relu" else new
         recurrence = self._describe(x_t)
         carried = fast_product(recurrence)(h)
@@ -157,13 +157,13 @@ class HadamCell(nn.Module):
         new = carried + recurrence.projected()
         return new.relu() if recurrence.relu else new
 
-    def _matrices(self) -> tuple[Tensor, Tensor]:
-        """Return q(U) and lambda W(u), recomputed if the parameters have changed since the last call."""
+    def _matrices(self, x_t: Tensor) -> tuple[Tensor, Tensor]:
+        """Return q(U) and (lambda W(u))', recomputed if the parameters have changed since the last call."""
         every = (self.input_weight, *self._latents(), self.latent_decay)
         own = [parameter for parameter in every if parameter is not None]
         if self._kept is None or not all(map(torch.equal, own, self._kept[2:])):
-            weight, recurrent = self.quantized_weight(), self.recurrent_weight()
-            self._kept = (weight, recurrent, *(parameter.detach().clone() for parameter in own))
+            weight, transposed = self.quantized_weight(), dense_step(self._describe(x_t))
+            self._kept = (weight, transposed, *(parameter.detach().clone() for parameter in own))
         return self._kept[0], self._kept[1]
 
     def _describe(self, x: Tensor | Tokens, **asked: Any) -> Recurrence:

@@ -46,6 +46,15 @@
         v[j] = difference;                 \
     } while (0)
 
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define ROUNDS_ONCE 1 /* a product and a sum are one instruction */
+#else
+#define ROUNDS_ONCE 0
+#endif
+/* v * factor (1 + rest) + add, where `rest` holds the digits that a REAL factor lacks: otherwise W would not keep the norm
+ * of a state over a million steps. Both sums are needed, also of 0: each becomes a multiply-add, which rounds once. */
+#define SCALED(v, factor, rest, add) ((v) * (factor) + ((v) * ((factor) * (rest)) + (add)))
+
 #define REAL float
 #define REAL_IS_DOUBLE 0
 #define INTEGER int32_t

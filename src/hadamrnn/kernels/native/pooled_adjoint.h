@@ -36,14 +36,14 @@ static void NAME(add_pool_gradients)(const ScanArgs *args, const NAME(TileScratc
 /* Write a_t of every unit to `adjoint`, zero for rows that have ended, and u / sqrt(b) * a_t to `scaled`.
  * `after` is h_t, ReLU only. */
 static void NAME(scale_adjoint)(const ScanArgs *args, bits alive, const REAL *state, const REAL *after, const REAL *post,
-                                REAL *adjoint, REAL *scaled)
+                                REAL rest, REAL *adjoint, REAL *scaled)
 {
     const int64_t hidden = args->hidden, relu = args->relu;
     for (int64_t i = 0; i < hidden; i++) {
         vec a = NAME(only)(alive, load(state + i * LANES));
         if (relu) a = NAME(keep_positive)(load(after + i * LANES), a);
         store(adjoint + i * LANES, a);
-        store(scaled + i * LANES, a * post[i]);
+        store(scaled + i * LANES, SCALED(a, (vec){0} + post[i], rest, (vec){0}));
     }
 }
 
@@ -56,7 +56,7 @@ static void NAME(adjoint_step)(const ScanArgs *args, const NAME(TileScratch) *sc
     REAL *scaled = all ? scratch->state : scratch->work;
     const REAL *post = scratch->post[NAME(rounding)(scratch->share, t, scratch->steps)];
     NAME(add_pool_gradients)(args, scratch, tile->index, t);
-    NAME(scale_adjoint)(args, alive, scratch->state, after, post, adjoint, scaled);
+    NAME(scale_adjoint)(args, alive, scratch->state, after, post, scratch->plan.rest, adjoint, scaled);
     NAME(transform)(&scratch->plan, scratch->rows, scaled, NULL, NULL, scaled, NULL, NULL);
     if (all) return;
     for (int64_t i = 0; i < args->hidden * LANES; i += LANES)

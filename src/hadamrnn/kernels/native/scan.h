@@ -64,12 +64,14 @@ static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL 
 /* u / sqrt(b) rounded towards zero and away from it; returns the share of steps that must take the latter.
  *
  * Rounded to the nearest alone, 1 / sqrt(512) would let the norm of the state fall by 2 % in a million float32 steps.
- * Blocks of steps that alternate between the two (`rounding`) keep W orthogonal on average. */
+ * So SCALED multiplies by the digits that are left; without a multiply-add, blocks of steps alternate between the two
+ * (`rounding`), which keeps W orthogonal on average. */
 static double NAME(scale_signs)(const ScanArgs *args, REAL *down, REAL *up)
 {
     const REAL *signs = args->signs;
     REAL near = (REAL)args->scale, step = near * (REAL_IS_DOUBLE ? (REAL)0x1p-53 : (REAL)0x1p-24);
-    double low = near > args->scale ? near - 2 * step : near, high = near < args->scale ? near + 2 * step : near;
+    double low = !ROUNDS_ONCE && near > args->scale ? near - 2 * step : near;
+    double high = !ROUNDS_ONCE && near < args->scale ? near + 2 * step : near;
     low = (REAL)low, high = (REAL)high;
     for (int64_t i = 0; i < args->hidden; i++) {
         down[i] = (REAL)(signs[i] * low);
@@ -101,9 +103,9 @@ static int NAME(prepare)(const ScanArgs *args, NAME(Scratch) *scratch)
     scratch->columns = args->factors_transposed;
     scratch->rows = args->factors;
     scratch->share = NAME(scale_signs)(args, scratch->post[0], scratch->post[1]);
+    double scale = ROUNDS_ONCE ? (REAL)args->scale : args->scale;
     for (int up = 0; up < 2; up++)
-        for (int64_t i = 0; i < hidden; i++)
-            scratch->inverse[up][i] = (REAL)(args->scale * args->scale / scratch->post[up][i]);
+        for (int64_t i = 0; i < hidden; i++) scratch->inverse[up][i] = (REAL)(scale * scale / scratch->post[up][i]);
     for (int64_t o = 0; weight && o < args->output_size; o++)
         memcpy(scratch->output_weight + o * scratch->width, weight + o * hidden, (size_t)hidden * sizeof(REAL));
     return STATUS_OK;

@@ -127,12 +127,12 @@ INLINE vec NAME(unit_input)(const ScanArgs *args, const REAL *x, int64_t size, i
 }
 
 /* h_t = f(u / sqrt(b) * product + z_t) from product = H h_{t-1}; rows that have ended keep `before`. */
-INLINE void NAME(finish_step)(const ScanArgs *args, int64_t size, const REAL *post, const REAL *x, bits alive, int all,
+INLINE void NAME(finish_step)(const ScanArgs *args, int64_t size, const REAL *post, REAL rest, const REAL *x, bits alive, int all,
                               const REAL *product, const REAL *before, REAL *after)
 {
     const ScanArgs own = *args; /* local copy: rules out aliasing */
     for (int64_t i = 0; i < own.hidden; i++) {
-        vec h = load(product + i * LANES) * post[i] + NAME(unit_input)(&own, x, size, i);
+        vec h = SCALED(load(product + i * LANES), (vec){0} + post[i], rest, NAME(unit_input)(&own, x, size, i));
         if (own.relu) h = NAME(keep_positive)(h, h);
         if (!all) h = NAME(select)(alive, h, load(before + i * LANES));
         store(after + i * LANES, h);
@@ -149,7 +149,7 @@ static void NAME(tile_step)(const ScanArgs *args, const NAME(TileScratch) *scrat
     REAL *product = all ? after : scratch->work; /* rows that have ended still need `before` */
     NAME(transform)(&scratch->plan, scratch->columns, before, NULL, NULL, product, NULL, NULL);
     if (scratch->input_size == 1) /* the same with a constant */
-        NAME(finish_step)(args, 1, post, x, alive, all, product, before, after);
+        NAME(finish_step)(args, 1, post, scratch->plan.rest, x, alive, all, product, before, after);
     else
-        NAME(finish_step)(args, scratch->input_size, post, x, alive, all, product, before, after);
+        NAME(finish_step)(args, scratch->input_size, post, scratch->plan.rest, x, alive, all, product, before, after);
 }

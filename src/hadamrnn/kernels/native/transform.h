@@ -65,58 +65,6 @@ INLINE void NAME(butterflies)(vec *v, int radix)
     if (radix >= 2) BUTTERFLY(0, 1);
 }
 
-/* v = post * T(pre * (v - minus)) + add on `radix` vectors in registers, `stride` numbers apart from the
- * pointers on; T is the transform across the vectors and, with `lanes`, inside them. */
-INLINE void NAME(turn)(int radix, int lanes, int64_t stride, vec *v, const REAL *minus, const REAL *pre,
-                       const REAL *post, const REAL *add)
-{
-    if (minus) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] -= load(minus + j * stride);
-    }
-    if (pre) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] *= load(pre + j * stride);
-    }
-    if (lanes) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] = NAME(lane_stages)(v[j], LANES);
-    }
-    NAME(butterflies)(v, radix);
-    if (post && add) { /* one multiply-add, not two branches */
-        UNROLL for (int j = 0; j < radix; j++) v[j] = v[j] * load(post + j * stride) + load(add + j * stride);
-    } else if (post) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] *= load(post + j * stride);
-    } else if (add) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] += load(add + j * stride);
-    }
-}
-
-#define AT(p) ((p) ? (p) + start : NULL)
-/* One pass over memory: `radix` vectors, `stride` elements apart, from each of the starts that tile
- * the row. The first pass of a transform (`lanes`) also does the stages inside a vector. */
-INLINE void NAME(pass)(int radix, int lanes, int64_t size, int64_t stride, const REAL *in,
-                       const REAL *minus, const REAL *pre, REAL *out, const REAL *post, const REAL *add)
-{
-    for (int64_t outer = 0; outer < size; outer += radix * stride) {
-        for (int64_t start = outer; start < outer + stride; start += LANES) {
-            vec v[8];
-            UNROLL for (int j = 0; j < radix; j++) v[j] = load(in + start + j * stride);
-            NAME(turn)(radix, lanes, stride, v, AT(minus), AT(pre), AT(post), AT(add));
-            UNROLL for (int j = 0; j < radix; j++) store(out + start + j * stride, v[j]);
-        }
-    }
-}
-#undef AT
-
-INLINE void NAME(any_pass)(int64_t radix, int lanes, int64_t size, int64_t stride, const REAL *in,
-                           const REAL *minus, const REAL *pre, REAL *out, const REAL *post, const REAL *add)
-{
-    switch (radix) { /* each case inlines a pass for that constant */
-    case 1: NAME(pass)(1, lanes, size, stride, in, minus, pre, out, post, add); break;
-    case 2: NAME(pass)(2, lanes, size, stride, in, minus, pre, out, post, add); break;
-    case 4: NAME(pass)(4, lanes, size, stride, in, minus, pre, out, post, add); break;
-    default: NAME(pass)(8, lanes, size, stride, in, minus, pre, out, post, add); break;
-    }
-}
-
 /* One pass over memory: `radix` vectors at a time, `stride` elements apart. */
 typedef struct {
     int64_t radix, stride;
@@ -130,7 +78,60 @@ typedef struct {
     int64_t num_passes; /* passes of the Sylvester part, if its order is at least LANES */
     NAME(Pass) passes[24];
     REAL *work; /* two rows */
+    REAL rest;  /* see SCALED */
 } NAME(Plan);
+
+/* v = post * T(pre * (v - minus)) + add on `radix` vectors in registers, `stride` numbers apart from the
+ * pointers on; T is the transform across the vectors and, with `lanes`, inside them. */
+INLINE void NAME(turn)(int radix, int lanes, int64_t stride, REAL rest, vec *v, const REAL *minus, const REAL *pre,
+                       const REAL *post, const REAL *add)
+{
+    if (minus) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] -= load(minus + j * stride);
+    }
+    if (pre) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] = SCALED(v[j], load(pre + j * stride), rest, (vec){0});
+    }
+    if (lanes) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] = NAME(lane_stages)(v[j], LANES);
+    }
+    NAME(butterflies)(v, radix);
+    if (post) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] = SCALED(v[j], load(post + j * stride), rest, load(add + j * stride));
+    } else if (add) {
+        UNROLL for (int j = 0; j < radix; j++) v[j] += load(add + j * stride);
+    }
+}
+
+#define AT(p) ((p) ? (p) + start : NULL)
+/* One pass over memory: `radix` vectors, `stride` elements apart, from each of the starts that tile
+ * the row. The first pass of a transform (`lanes`) also does the stages inside a vector. */
+INLINE void NAME(pass)(const NAME(Plan) *plan, int radix, int lanes, int64_t stride, const REAL *in,
+                       const REAL *minus, const REAL *pre, REAL *out, const REAL *post, const REAL *add)
+{
+    const int64_t size = plan->size;
+    const REAL rest = plan->rest;
+    for (int64_t outer = 0; outer < size; outer += radix * stride) {
+        for (int64_t start = outer; start < outer + stride; start += LANES) {
+            vec v[8];
+            UNROLL for (int j = 0; j < radix; j++) v[j] = load(in + start + j * stride);
+            NAME(turn)(radix, lanes, stride, rest, v, AT(minus), AT(pre), AT(post), AT(add));
+            UNROLL for (int j = 0; j < radix; j++) store(out + start + j * stride, v[j]);
+        }
+    }
+}
+#undef AT
+
+INLINE void NAME(any_pass)(const NAME(Plan) *plan, int64_t radix, int lanes, int64_t stride, const REAL *in,
+                           const REAL *minus, const REAL *pre, REAL *out, const REAL *post, const REAL *add)
+{
+    switch (radix) { /* each case inlines a pass for that constant */
+    case 1: NAME(pass)(plan, 1, lanes, stride, in, minus, pre, out, post, add); break;
+    case 2: NAME(pass)(plan, 2, lanes, stride, in, minus, pre, out, post, add); break;
+    case 4: NAME(pass)(plan, 4, lanes, stride, in, minus, pre, out, post, add); break;
+    default: NAME(pass)(plan, 8, lanes, stride, in, minus, pre, out, post, add); break;
+    }
+}
 
 /* Share the stages above the vector out evenly, at most three a pass; one pass at least, for those inside. */
 static void NAME(plan_passes)(NAME(Plan) *plan)
@@ -156,6 +157,7 @@ static void NAME(make_plan)(NAME(Plan) *plan, const ScanArgs *args, int64_t lane
     plan->num_factors = args->num_factors;
     plan->orders = args->factor_orders;
     plan->inside = lanes == 1;
+    plan->rest = ROUNDS_ONCE ? (REAL)(args->scale / (REAL)args->scale - 1) : 0;
     NAME(plan_passes)(plan);
 }
 
@@ -166,11 +168,11 @@ static void NAME(sylvester_wide)(const NAME(Plan) *plan, const REAL *in, const R
     const NAME(Pass) *pass = plan->passes, *final = pass + plan->num_passes - 1;
     const REAL *first_post = pass == final ? post : NULL, *first_add = pass == final ? add : NULL;
     if (plan->inside)
-        NAME(any_pass)(pass->radix, 1, plan->size, LANES, in, minus, pre, out, first_post, first_add);
+        NAME(any_pass)(plan, pass->radix, 1, LANES, in, minus, pre, out, first_post, first_add);
     else
-        NAME(any_pass)(pass->radix, 0, plan->size, LANES, in, minus, pre, out, first_post, first_add);
+        NAME(any_pass)(plan, pass->radix, 0, LANES, in, minus, pre, out, first_post, first_add);
     while (pass++ < final)
-        NAME(any_pass)(pass->radix, 0, plan->size, pass->stride, out, NULL, NULL, out, pass == final ? post : NULL,
+        NAME(any_pass)(plan, pass->radix, 0, pass->stride, out, NULL, NULL, out, pass == final ? post : NULL,
                        pass == final ? add : NULL);
 }
 
@@ -254,7 +256,8 @@ static void NAME(dense_factor)(int64_t size, int64_t order, int64_t rest, const 
 }
 
 /* out = post * (I_q kron H)(pre * (in - minus)) + add; `columns` the transposes of H's factors (for H' the
- * factors themselves: S is symmetric). All but in and out may be NULL; out may be in, nothing else overlaps. */
+ * factors themselves: S is symmetric). All but in and out may be NULL, post comes
+ * with add; out may be in, nothing else overlaps. */
 static void NAME(transform)(const NAME(Plan) *plan, const REAL *columns, const REAL *in, const REAL *minus,
                             const REAL *pre, REAL *out, const REAL *post, const REAL *add)
 {
@@ -267,7 +270,7 @@ static void NAME(transform)(const NAME(Plan) *plan, const REAL *columns, const R
         NAME(sylvester_wide)(plan, in, minus, pre, out, NULL, NULL);
     } else {
         for (int64_t i = 0; i < size; i++) out[i] = minus ? in[i] - minus[i] : in[i];
-        if (pre) for (int64_t i = 0; i < size; i++) out[i] *= pre[i];
+        if (pre) for (int64_t i = 0; i < size; i++) out[i] = SCALED(out[i], pre[i], plan->rest, 0);
         NAME(sylvester_narrow)(size, rest, out);
     }
     const REAL *matrix = columns;
@@ -278,8 +281,10 @@ static void NAME(transform)(const NAME(Plan) *plan, const REAL *columns, const R
         NAME(dense_factor)(size, order, rest, matrix, out, plan->work);
         rest *= order;
     }
-    if (post) for (int64_t i = 0; i < size; i++) out[i] *= post[i];
-    if (add) for (int64_t i = 0; i < size; i++) out[i] += add[i];
+    if (post)
+        for (int64_t i = 0; i < size; i++) out[i] = SCALED(out[i], post[i], plan->rest, add[i]);
+    else if (add)
+        for (int64_t i = 0; i < size; i++) out[i] += add[i];
 }
 
 /* A chain of transforms, each applied to the result of the one before: with in = out[i - 1] and f the identity or ReLU,
@@ -291,12 +296,13 @@ typedef struct {
 } NAME(Chain);
 
 /* A row of `radix` vectors, which stays in registers from one transform to the next. */
-INLINE void NAME(chain_in_registers)(int radix, const NAME(Chain) *chain, int64_t count, const REAL *in, REAL *const *out)
+INLINE void NAME(chain_in_registers)(int radix, REAL rest, const NAME(Chain) *chain, int64_t count, const REAL *in,
+                                     REAL *const *out)
 {
     vec v[8];
     UNROLL for (int j = 0; j < radix; j++) v[j] = load(in + j * LANES);
     for (int64_t i = 0; i < count; i++) {
-        NAME(turn)(radix, 1, LANES, v, chain->minus ? chain->minus[i] : NULL, chain->pre, chain->post,
+        NAME(turn)(radix, 1, LANES, rest, v, chain->minus ? chain->minus[i] : NULL, chain->pre, chain->post,
                    chain->add ? chain->add[i] : NULL);
         UNROLL for (int j = 0; j < radix; j++) {
             if (chain->relu) v[j] = NAME(keep_positive)(v[j], v[j]);
@@ -310,10 +316,10 @@ NOINLINE void NAME(run_chain)(const NAME(Plan) *plan, const REAL *columns, const
 {
     int fits = plan->num_factors == 0 && plan->num_passes == 1 && plan->inside;
     switch (fits && plan->size == plan->passes->radix * LANES ? plan->size / LANES : 0) {
-    case 1: NAME(chain_in_registers)(1, chain, count, in, out); return;
-    case 2: NAME(chain_in_registers)(2, chain, count, in, out); return;
-    case 4: NAME(chain_in_registers)(4, chain, count, in, out); return;
-    case 8: NAME(chain_in_registers)(8, chain, count, in, out); return;
+    case 1: NAME(chain_in_registers)(1, plan->rest, chain, count, in, out); return;
+    case 2: NAME(chain_in_registers)(2, plan->rest, chain, count, in, out); return;
+    case 4: NAME(chain_in_registers)(4, plan->rest, chain, count, in, out); return;
+    case 8: NAME(chain_in_registers)(8, plan->rest, chain, count, in, out); return;
     default: break;
     }
     for (int64_t i = 0; i < count; in = out[i++]) {
