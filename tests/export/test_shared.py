@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
@@ -13,9 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
+from hadamrnn import Network, SequenceModel, calibrate, lower
 from hadamrnn.export import draw_golden
+from hadamrnn.export.c import source_files
 from hadamrnn.export.golden import Golden
 from hadamrnn.fixedpoint.blob import BLOB_VERSION, ModelData
 from hadamrnn.fixedpoint.engine import Engine, SlidingWindow
@@ -207,6 +211,35 @@ def test_a_factor_of_an_order_that_has_no_hadamard_matrix_is_refused(gcc_driver:
     ((status, _),) = answers(gcc_driver, [case(data.blob, draw_golden(model, sequences=1, time=3), 0)])
 
     assert status == 19
+
+
+def test_two_trainings_of_one_architecture_differ_in_data_only() -> None:
+    """The programs are equal byte for byte; headers and weights differ in the values of numbers."""
+    network = Network(
+        3, layer_sizes=(16, 16), output_size=4, leak=(1, 2), num_blocks=2, readouts=("mean", "max")
+    )
+    first, second = (source_files(trained(network, seed), "net") for seed in (1, 2))
+
+    assert first.keys() == second.keys()
+    assert {name for name in first if first[name] != second[name]} == {"net.h", "net_weights.h"}
+    for name in ("net.h", "net_weights.h"):
+        assert without_numbers(first[name]) == without_numbers(second[name])
+
+
+def trained(network: Network, seed: int) -> IntegerModel:
+    """Return the integers of a network after a step of gradient descent."""
+    torch.manual_seed(seed)
+    model, x = SequenceModel(network), torch.randn(8, 20, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    torch.nn.functional.cross_entropy(model(x), torch.arange(8) % 4).backward()
+    optimizer.step()
+    return lower(model, calibrate(model, [(x, None)]))
+
+
+def without_numbers(text: str) -> list[str]:
+    """Return the words of C without comments, runs of numbers as one #."""
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    return re.sub(r"#[\s,]+(#[\s,]+)*", "# ", re.sub(r"-?\b\d[\w.+-]*", "#", code)).split()
 
 
 @pytest.mark.edge
