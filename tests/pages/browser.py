@@ -75,6 +75,7 @@ def open_browser(*flags: str) -> Iterator[webdriver.Chrome]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options=options, service=Service(driver))
+    browser.set_script_timeout(120)  # axe on the longest pages, on a busy machine
     try:
         yield browser
     finally:

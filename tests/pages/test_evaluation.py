@@ -39,8 +39,8 @@ def test_the_surest_errors_come_first() -> None:
         to_html(evaluation_page("T", "L", dict.fromkeys(found.names, 1.0), [[1] * 3] * 3, found, bars))
     )
 
-    said, was = (found.names[k[surest]] for k in (found.verdicts, found.labels))
-    first = page.index(f"{surest}: {said} {found.confidence[surest]:.0%}")
+    predicted, was = (found.names[k[surest]] for k in (found.verdicts, found.labels))
+    first = page.index(f"{surest}: {predicted} {found.confidence[surest]:.0%}")
     others = [page.find(f"{sample}: ") for sample in wrong if sample != surest]
     assert f"was {was}" in page and all(place == -1 or place > 0 for place in others) and first > 0
     assert f"{len(wrong)} errors; the most confident ones" in page and page.count("<svg") == 5

@@ -200,8 +200,8 @@ def confusion_picture(matrix: ArrayLike, names: Sequence[str]) -> Picture:
         upright = 90 if max(map(len, names)) > LONG_NAME else 0
         axes.set_xticks(range(len(names)), [*map(plain, names)], rotation=upright)
         axes.set_yticks(range(len(names)), [*map(plain, names)])
-        axes.set_xlabel("what the network says")
-        axes.set_ylabel("what it was")
+        axes.set_xlabel("predicted class")
+        axes.set_ylabel("true class")
         return Picture("confusion", svg(canvas, "confusion"), f"{wrong} samples are off the diagonal.")
 
 

@@ -333,7 +333,7 @@ export class Widget {
     this.part.accuracy.textContent = `${percent(share)}${count.done ? before : ", counting"}`;
     this.part.meter.value = share;
     if (this.part.mistake) this.part.mistake.disabled = !count.wrong.length;
-    if (count.done) this.part.pace.textContent = `${((1e6 * count.seconds) / count.steps).toFixed(1)} µs a step`;
+    if (count.done) this.part.pace.textContent = `${((1e6 * count.seconds) / count.steps).toFixed(1)} µs per step`;
     this.part.confusion?.querySelectorAll("td").forEach((cell, i) => {
       const [label, predicted] = [Math.floor(i / this.names.length), i % this.names.length];
       const times = count.counts[predicted][label];
