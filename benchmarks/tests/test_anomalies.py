@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hadamrnn.estimators import HadamRNNDetector
+from hadamrnn.export.c import wrapped
+from hadamrnn.export.js import export_js
 from hadamrnn_benchmarks.anomalies import (
     DETECTORS,
     HADAMRNN,
@@ -26,6 +30,7 @@ from hadamrnn_benchmarks.anomalies import (
     read_skab,
     select,
 )
+from tests.export.programs import SANITIZED, compile_and_run, write_sources
 
 PAGE = Path(__file__).parents[2] / "docs/anomalies.md"
 PARAMETERS = HadamRNNDetector().get_params()
@@ -35,6 +40,43 @@ DEFAULT = Setting(
     margin=PARAMETERS["margin"],
 )
 needs_skab = pytest.mark.skipif("HADAMRNN_DATA" not in os.environ, reason="no folder with the real data")
+
+
+@needs_skab
+@pytest.mark.skipif(
+    shutil.which("cc") is None or shutil.which("node") is None, reason="no C compiler or node"
+)
+@pytest.mark.parametrize("part", ["valve1", "other"])
+def test_c_and_javascript_alarm_on_the_rows_of_skab_that_python_does(part: str, tmp_path: Path) -> None:
+    recording = next(each for each in read_skab() if each.part == part)
+    values = recording.values
+    detector = HadamRNNDetector(random_state=0).fit(values[:TRAIN_ROWS])
+    model = detector.quantize()
+    raw = np.floor(values / model.raw_unit + 0.5).astype(np.int32)
+    alarms = (detector.predict_integer(values, model) == -1).astype(int)
+    levels = np.rint(np.ldexp(-detector.score_samples_integer(values, model), 16)).astype(int)
+    expected = np.stack([levels, alarms], axis=1).tolist()
+    write_sources(tmp_path, model, "net")
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include <stdio.h>\n#include "net.c"\n#include "net_detector.c"\n'
+        f"static const int32_t raw[] = {{ {' '.join(wrapped(raw))} }};\n"
+        "int main(void)\n{\n    static net_detector d;\n    net_detector_init(&d);\n"
+        f"    for (int t = 0; t < {len(raw)}; t++) {{\n"
+        "        const bool alarm = net_detector_push(&d, raw + t * (int)NET_INPUT_SIZE);\n"
+        '        printf("%ld %d\\n", (long)net_detector_level(&d), alarm);\n    }\n    return 0;\n}\n'
+    )
+    folder = export_js(model, tmp_path / "js", "net")
+    (folder / "main.mjs").write_text(
+        'const { detector } = await import("./net.js"); const s = detector.init();\n'
+        f"for (const x of {raw.tolist()}) {{ const alarm = detector.push(s, x);"
+        " console.log(s.level, Number(alarm)); }\n"
+    )
+    node = subprocess.run(["node", "main.mjs"], cwd=folder, check=True, capture_output=True, text=True)
+
+    assert 50 < alarms.sum() < len(values) - 50
+    for printed in (compile_and_run("cc", main, SANITIZED), node.stdout):
+        assert [list(map(int, line.split())) for line in printed.splitlines()] == expected
 
 
 @needs_skab
