@@ -222,3 +222,22 @@ def test_ten_million_noisy_steps_in_c_are_those_of_python_and_saturate_nothing(t
     found = np.array([line.split() for line in printed.splitlines()], np.int64)
     assert np.array_equal(found[:, :3], result.logits[0, 99_999::100_000])
     assert found[-1, 3] == result.saturations == 0
+
+
+@needs_cc
+def test_the_longest_window_fits_and_a_longer_one_is_refused(tmp_path: Path) -> None:
+    model = family_model(np.random.default_rng(0), readouts=("mean",))
+    longest = model.longest
+    assert longest is not None
+    write_sources(tmp_path, model, "net")
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include <stdio.h>\n#include "net.c"\n#include "net_window.c"\n'
+        "int main(void)\n{\n    static net_window window; static net_slot slots[1];\n"
+        f"    for (uint16_t size = {longest - 1}u; size <= {longest + 1}u; size++) {{\n"
+        '        printf("%u\\n", (unsigned)net_window_init(&window, slots, size, size));\n'
+        "    }\n    return 0;\n}\n"
+    )
+
+    refused = [int(line) != 0 for line in compile_and_run("cc", main, SANITIZED).splitlines()]
+    assert refused == [False, False, True]

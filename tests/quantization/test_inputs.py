@@ -125,3 +125,8 @@ def test_raw_sensor_codes_enter_as_their_standardised_values() -> None:
     difference = encode_raw(integer, codes)[0] - encode_inputs(integer, values)[0]
 
     assert np.abs(difference).max() <= 1
+
+
+def test_raw_inputs_keep_the_thresholds_of_compressed_channels_as_powers_of_two() -> None:
+    assert RawInputs.standardised([0.0, 0.0], [1.0, 1.0], 0.5, [0.0, 4.0]).knee == [0, 3]  # 4 = 0.5 * 2^3
+    assert not RawInputs.standardised([0.0, 0.0], [1.0, 1.0], 0.5, [0.0, 0.0]).knee
