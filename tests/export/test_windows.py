@@ -241,3 +241,22 @@ def test_the_longest_window_fits_and_a_longer_one_is_refused(tmp_path: Path) -> 
 
     refused = [int(line) != 0 for line in compile_and_run("cc", main, SANITIZED).splitlines()]
     assert refused == [False, False, True]
+
+
+@needs_cc
+def test_sums_that_are_full_take_no_further_step(tmp_path: Path) -> None:
+    model = family_model(
+        np.random.default_rng(0), readouts=("mean",), input_kind="dense", vocabulary_size=None
+    )
+    assert model.longest and model.input_kind == "dense"
+    write_sources(tmp_path, model, "net")
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include <stdio.h>\n#include "net.c"\n'
+        "int main(void)\n{\n    static net_state state; static const int16_t x[NET_INPUT_SIZE] = {0};\n"
+        "    net_init(&state); state.counters.inputs = NET_LONGEST - 1u;\n"
+        '    for (int t = 0; t < 3; t++) { printf("%u ", net_step(&state, x) == HADAMRNN_FULL); }\n'
+        '    printf("%u", state.counters.inputs == NET_LONGEST);\n    return 0;\n}\n'
+    )
+
+    assert compile_and_run("cc", main, SANITIZED) == "0 1 1 1"
