@@ -85,7 +85,7 @@ def test_a_calibration_in_c_is_that_of_the_reference(tmp_path: Path) -> None:
     raw = np.concatenate([rng.integers(-5000, 5000, 3), rng.integers(low, high, 4), [low, high]])
     zero = np.concatenate([rng.integers(-500, 500, 7), [high, low + 1]])
     gain = np.concatenate([rng.integers(0, 65536, 7), [65535, 65535]])
-    raw[:2], gain[:2] = zero[:2] + [1, -1], 1 << 13  # halves, which round up
+    raw[0], raw[1], gain[:2] = zero[0] + 1, zero[1] - 1, 1 << 13  # halves, which round up
     channels = ", ".join(f"{{{z}, {g}}}" for z, g in zip(zero, gain, strict=True))
     codes = ", ".join("(-2147483647 - 1)" if code == low else str(code) for code in raw)
     main = tmp_path / "main.c"
