@@ -18,6 +18,7 @@ from hadamrnn.export.targets import TARGETS, compile_object, link, measure, run,
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import make_plan
+from hadamrnn.models import find
 from hadamrnn.network import Network
 from hadamrnn_benchmarks.edge import NETWORKS
 from tests.edge_targets import installed
@@ -177,3 +178,9 @@ def test_small_random_models_are_bit_exact_on_avr(seed: int) -> None:
 def test_a_network_whose_stack_would_meet_its_state_does_not_fit() -> None:
     with pytest.raises(InputError, match="2048 bytes of RAM"):
         measure(draw_model(Network(1, 960, 2, num_blocks=15, activation_bits=12)), installed("atmega328p"))
+
+
+def test_constants_that_an_avr_keeps_in_ram_count_there() -> None:
+    """Beside 282 bytes of them the stack of the self-test would overwrite the state, with other logits."""
+    with pytest.raises(InputError, match="too large for its 2048 bytes"):
+        measure(find("keywords-5kb").load(), installed("atmega328p"))

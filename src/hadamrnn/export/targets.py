@@ -216,10 +216,11 @@ def measure(
         program = link(target, [harness, *objects], folder / "device.elf")
         code, flash, mutable = map(sum, zip(*(section_sizes(target, each) for each in objects), strict=True))
         stack = _step_stack(objects)
-        needed = plan.state_bytes + stack + sum(stack_frames(harness).values())
+        static = section_sizes(target, program)[2]  # constants too, where flash cannot be read as memory
+        needed = static + stack + sum(stack_frames(harness).values())
         if needed > target.ram:  # linkers do not know about the stack
             raise InputError(
-                f"{target.name}: state, stack and self-test take {needed} bytes, "
+                f"{target.name}: data, stack and self-test take {needed} bytes, "
                 f"too large for its {target.ram} bytes of RAM."
             )
         differences, step, readout, base = numbers(run(target, program))
