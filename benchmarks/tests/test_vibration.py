@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.loop import OFFSETS
 from hadamrnn_benchmarks.vibration import (
+    ALIKE,
     BANDS,
     DEFAULT,
+    EACH,
     SETTINGS,
     Bench,
     VibrationRow,
@@ -39,9 +40,15 @@ def test_the_default_is_the_recipe_that_the_page_names_and_no_other_setting() ->
     config = resolve_config("recordings", overrides={"task_options": {"path": "a", "features": "bands"}})
     page = " ".join(PAGE.read_text().split())
 
-    assert config.channel_offset is None and f"`--channel-offset {OFFSETS[0]:g}`" in page
-    config = replace(config, channel_offset=OFFSETS[0])
-    assert f"`--channel-mask {config.channel_mask}`" in page
+    assert config.channel_offset is None
+    config = replace(config, **EACH)
+    for name, value in (
+        *EACH.items(),
+        ("channel-mask", config.channel_mask),
+        ("class-mixing", config.class_mixing),
+        ("level-offset", ALIKE["level_offset"]),
+    ):
+        assert f"`--{name.replace('_', '-')} {value:g}`" in page
     for name, given in SETTINGS.items():
         assert (name == DEFAULT) == all(getattr(config, key) == value for key, value in given.items())
 

@@ -49,7 +49,7 @@ from hadamrnn.training.evaluate import (
 )
 from hadamrnn.training.folder import RunFolder, check_free
 from hadamrnn.training.inference import Arrays, read_split, readable
-from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, Watcher, decide_offset, run_trainer
+from hadamrnn.training.loop import CHECKPOINT_SECONDS, Outcome, Watcher, decide_levels, run_trainer
 from hadamrnn.training.models import build
 from hadamrnn.training.processes import Processes, join_processes
 from hadamrnn.training.trainer import Trainer
@@ -287,5 +287,5 @@ def _prepare(
     if watcher is not None and preparation is None:
         for line in splits.assumptions:
             watcher.remark(line)
-    config = decide_offset(config, splits, watcher, options.stop)
+    config = decide_levels(config, splits, watcher, options.stop)
     return Trainer(build(config, splits), splits, config, processes)

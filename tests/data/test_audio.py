@@ -230,20 +230,22 @@ def test_a_table_with_a_rate_has_the_codes_of_the_sound(
 
 
 def test_sound_is_trained_with_random_levels_and_hidden_bands_unless_they_are_set(folder: Path) -> None:
-    def recipe(features: str | None, bands: int | None = None, **given: object) -> tuple[float | None, int]:
+    Recipe = tuple[float | None, int, float]
+
+    def recipe(features: str | None, bands: int | None = None, **given: object) -> Recipe:
         chosen = {"path": str(folder), "features": features, "bands": bands}
         options = {name: value for name, value in chosen.items() if value is not None}
         config = resolve_config("recordings", overrides={"task_options": options, **given})
-        return config.channel_offset, config.channel_mask
+        return config.channel_offset, config.channel_mask, config.class_mixing
 
-    assert recipe(None) == (0.5, 0)
-    assert recipe("bands") == (None, 16)
-    assert recipe("none") == (0.0, 0)
-    assert recipe("bands", 12) == (None, 6)
-    assert recipe("bands", channel_offset=0.1, channel_mask=0) == (0.1, 0)
+    assert recipe(None) == (0.5, 0, 0)
+    assert recipe("bands") == (None, 16, 1)
+    assert recipe("none") == (0.0, 0, 0)
+    assert recipe("bands", 12) == (None, 6, 1)
+    assert recipe("bands", channel_offset=0.1, channel_mask=0, class_mixing=0.5) == (0.1, 0, 0.5)
     for path in folder.rglob("*.wav"):
         path.rename(path.with_suffix(".WAV"))
-    assert recipe(None) == (0.5, 0)
+    assert recipe(None) == (0.5, 0, 0)
 
 
 def test_short_clips_begin_with_silence(tmp_path: Path) -> None:

@@ -144,6 +144,7 @@ def test_clips_begin_with_the_silence_that_a_window_lacks() -> None:
 
 def test_a_recipe_masks_half_of_the_bands_of_vibration_and_moves_the_levels_of_sound(tmp_path: Path) -> None:
     assert adapt_recipe({"path": "a.csv", "features": "bands", "bands": 20})["channel_mask"] == 10
+    assert adapt_recipe({"path": "a.csv", "features": "bands", "target": "load"})["class_mixing"] == 0
     sound = {"channel_offset": 0.5, "keep": "last"}
     assert adapt_recipe({"path": "a.wav"}) == adapt_recipe({"path": "a.WAV", "features": "mel"}) == sound
     assert adapt_recipe({"path": "a.csv", "features": "mel"}) == sound

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,43 @@ def test_gain_and_offset_are_one_number_for_each_row_and_channel() -> None:
         torch.testing.assert_close(drawn, drawn[:, :1].expand_as(drawn), rtol=0, atol=1e-5)
     assert float(gain[:, 0].log().std()) == pytest.approx(0.2, rel=0.1)
     assert float(offset[:, 0].std()) == pytest.approx(0.5, rel=0.1)
+
+
+def test_a_level_is_one_offset_for_each_row() -> None:
+    level = augmented(RAMP, level_offset=0.5) - RAMP
+    torch.testing.assert_close(level, level[:, :1, :1].expand_as(level), rtol=0, atol=1e-5)
+    assert float(level[:, 0, 0].std()) == pytest.approx(0.5, rel=0.1)
+
+
+def test_mixing_moves_each_row_towards_another_of_its_class_by_at_most_its_share() -> None:
+    classes = torch.arange(300) % 3
+    x = torch.randn(300, 5, 6, generator=torch.Generator().manual_seed(0)) + 100 * classes[:, None, None]
+    config = make_config(task="digits", epochs=1, class_mixing=0.5)
+    mixed = augment(x, config, sensors(), torch.Generator().manual_seed(1), classes=classes)
+
+    assert torch.equal((mixed / 100).round().mean((1, 2)), classes.float())
+    moved = mixed - x
+    towards = x[None] - x[:, None]  # from each row to each other
+    share = (moved[:, None] * towards).sum((2, 3)) / towards.square().sum((2, 3)).clamp(min=1e-6)
+    rest = (moved[:, None] - share[..., None, None] * towards).abs().amax((2, 3))
+    found = rest.masked_fill(torch.eye(300, dtype=torch.bool), 9).min(1)
+    alone = moved.abs().amax((1, 2)) == 0
+    assert float(found.values[~alone].max()) < 1e-4 and int(alone.sum()) < 10
+    shares = share[torch.arange(300), found.indices][~alone]
+    assert 0 <= float(shares.min()) and 0.45 < float(shares.max()) <= 0.5001
+    assert torch.unique(found.indices[~alone]).numel() > 280  # a permutation within the classes
+
+
+def test_mixing_is_refused_without_a_class_for_each_sample(copy_task: Splits) -> None:
+    config = make_config(task="copy", epochs=1, class_mixing=1)
+    with pytest.raises(InputError, match="class_mixing"):
+        check_suited(config, copy_task)
+    values = replace(sensors(), metric="mse")
+    with pytest.raises(InputError, match="class_mixing"):
+        check_suited(config, values)
+    with pytest.raises(InputError, match="class_mixing"):
+        check_suited(config, replace(sensors(), train=replace(sensors().train, lengths=torch.ones(0))))
+    check_suited(config, sensors())
 
 
 def test_hidden_input_is_dropout_for_numbers_and_padding_for_words() -> None:

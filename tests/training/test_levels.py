@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.run import RunOptions, train
 from hadamrnn.training import loop
 from hadamrnn.training.config import TrainingConfig, make_config
-from hadamrnn.training.loop import OFFSETS, Outcome, decide_offset, fit
+from hadamrnn.training.loop import LEVELS, Outcome, decide_levels, fit
 
 
 def bands(shift: float) -> Splits:
@@ -32,25 +33,47 @@ def config(offset: float | None) -> TrainingConfig:
     return make_config(task="npz", channel_offset=offset, keep="last", threads=1, **sizes)
 
 
-@pytest.mark.parametrize(("shift", "chosen"), [(0.8, OFFSETS[1]), (12.0, OFFSETS[0])])
-def test_levels_that_tell_classes_apart_move_less(
-    shift: float, chosen: float, monkeypatch: pytest.MonkeyPatch
+def bands_apart(shift: float) -> Splits:
+    """Return bands like `bands`, whose levels vary alike; the first two are higher in the second class."""
+    rng = torch.Generator().manual_seed(1)
+
+    def part(count: int) -> Split:
+        y = torch.arange(count) % 2
+        level = torch.randn((count, 1, 1), generator=rng)
+        own = shift * y[:, None, None] * torch.tensor([1.0, 1.0, 0.0, 0.0])
+        return Split(own + level + 0.05 * torch.randn((count, 6, 4), generator=rng), y)
+
+    return in_parts("npz", map(part, (120, 40, 40)), class_names=("low", "high"))
+
+
+@pytest.mark.parametrize(
+    ("splits", "tried"),
+    [(bands(12.0), 1), (bands_apart(0.5), 2), (bands(0.8), 3)],
+    ids=["far", "apart", "near"],
+)
+def test_levels_that_tell_classes_apart_do_not_move(
+    splits: Splits, tried: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fits: list[float | None] = []
+    fits: list[dict[str, Any]] = []
 
     def counted(model: SequenceModel, splits: Splits, config: TrainingConfig, **how: Any) -> Outcome:
-        fits.append(config.channel_offset)
+        fits.append({name: getattr(config, name) for name in LEVELS["all channels alike"]})
         return fit(model, splits, config, **how)
 
     monkeypatch.setattr(loop, "fit", counted)
+    chosen = decide_levels(replace(config(None), channel_mask=1), splits)
 
-    assert decide_offset(config(None), bands(shift)).channel_offset == chosen
-    assert fits == list(OFFSETS[: 1 + OFFSETS.index(chosen)])  # none is trained after one without errors
+    assert len(fits) == tried  # none is trained after one without errors
+    each, alike, none = LEVELS.values()
+    rule = (each, alike, none)[tried - 1]
+    assert {name: getattr(chosen, name) for name in rule} == rule
+    assert (chosen.channel_mask, chosen.level_offset) == ((1, 0.0), (0, 1.0), (0, 0.0))[tried - 1]
+    assert fits[-1] == {name: getattr(chosen, name) for name in fits[-1]}
 
 
-def test_a_chosen_offset_trains_as_one_that_is_given(tmp_path: Path) -> None:
+def test_chosen_levels_train_as_those_that_are_given(tmp_path: Path) -> None:
     options = RunOptions(splits=bands(0.8))
-    chosen, given = (train(config(offset), tmp_path / str(offset), options) for offset in (None, OFFSETS[1]))
+    chosen, given = (train(config(offset), tmp_path / str(offset), options) for offset in (None, 0.0))
 
     assert chosen.config == given.config
     for name, value in given.model.state_dict().items():

@@ -94,7 +94,7 @@ def _search(args: SearchOptions) -> Search:
     from hadamrnn.search.space import Budget
     from hadamrnn.search.trials import Search
     from hadamrnn.training.config import resolve_config
-    from hadamrnn.training.loop import decide_offset
+    from hadamrnn.training.loop import decide_levels
 
     task, options = parse_task(args.task, args.task_option, args)
     given = {"epochs": args.epochs, "steps": args.steps, "threads": args.threads}
@@ -108,7 +108,7 @@ def _search(args: SearchOptions) -> Search:
     splits = load_task(preset.task, args.data_dir, **preset.task_options)
     windows = task_device(args, args.rate, splits.task, splits.options, splits.seq_length)
     budget = Budget(args.max_bytes, args.max_instructions, *windows)
-    return Search(splits, decide_offset(preset, splits), budget)
+    return Search(splits, decide_levels(preset, splits), budget)
 
 
 def _until(stop: Stop, minutes: float | None) -> Stop:

@@ -21,10 +21,11 @@ from hadamrnn.errors import InputError
 from hadamrnn.front_end.description import KINDS, FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 
-# Levels of bands change with load, distance and microphone, so training shifts the bands of each window by
-# random offsets. For vibration the offsets are as large as validation allows (`decide_offset`), and a
-# random block of bands is masked, so that no decision rests on a few bands (`hadamrnn bench vibration`). The
-# last model is kept, because a few validation files are all classified correctly long before training ends.
+# Levels of bands change with load, distance and microphone: training moves the bands of each window by random
+# offsets. For vibration validation chooses between offsets of each band, with a random block of them masked,
+# so that no few bands decide, and one offset of all (`decide_levels`); windows of a class are mixed,
+# which fills the gaps between the recorded speeds and levels. The selection is in `hadamrnn bench vibration`.
+# The last model is kept, because a few validation files are all right long before training is done.
 SOUND_OFFSET = 0.5
 HIDDEN_SHARE = 0.5  # largest share of the bands to mask
 LONGEST_CLIP = 2  # in seconds; shorter files are clips, one window each
@@ -34,7 +35,7 @@ def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a recipe that differ for recordings with a front end.
 
     >>> adapt_recipe({"path": "log.csv"}), adapt_recipe({"path": "log.csv", "features": "bands"})
-    ({}, {'channel_offset': None, 'channel_mask': 16, 'keep': 'last'})
+    ({}, {'channel_offset': None, 'channel_mask': 16, 'class_mixing': 1.0, 'keep': 'last'})
     """
     features, path = options.get("features"), Path(str(options.get("path", "")))
     is_sound = path.suffix.lower() == SOUND or any(each.suffix.lower() == SOUND for each in path.rglob("*"))
@@ -43,7 +44,8 @@ def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:
     if features != "bands":
         return {"channel_offset": SOUND_OFFSET, "keep": "last"}
     hidden = int(HIDDEN_SHARE * int(options.get("bands") or FrontEnd.bands))
-    return {"channel_offset": None, "channel_mask": hidden, "keep": "last"}
+    mixing = 0.0 if options.get("target") else 1.0
+    return {"channel_offset": None, "channel_mask": hidden, "class_mixing": mixing, "keep": "last"}
 
 
 def decide_features(given: RecordingOptions, tables: list[Recording]) -> RecordingOptions:

@@ -24,6 +24,7 @@ OF_NUMBERS = (
     "channel_mask",
     "channel_gain",
     "channel_offset",
+    "level_offset",
     "rotation",
 )
 
@@ -38,6 +39,8 @@ def check_suited(config: TrainingConfig, splits: Splits) -> None:
         reasons |= dict.fromkeys(OF_NUMBERS, f"it changes numbers, and {task} has ids")
     if splits.one_hot:
         reasons["input_dropout"] = f"it hides numbers or embedded words, and the ids of {task} are one-hot"
+    if has_ids or splits.metric != "accuracy" or splits.train.lengths is not None:
+        reasons["class_mixing"] = f"it mixes numbers of one length and one class, and {task} has others"
     if not splits.device_channels:
         reasons["rotation"] = f"it turns sensors, and {task} does not say which channels are the axes of one"
     if not isinstance(config.network, Network):
@@ -48,15 +51,22 @@ def check_suited(config: TrainingConfig, splits: Splits) -> None:
 
 
 def augment(
-    x: Tensor, config: TrainingConfig, splits: Splits, generator: Generator, lengths: Tensor | None = None
+    x: Tensor,
+    config: TrainingConfig,
+    splits: Splits,
+    generator: Generator,
+    lengths: Tensor | None = None,
+    classes: Tensor | None = None,
 ) -> Tensor:
     """Return an augmented batch of numbers `(batch, time, channels)`, or of ids `(batch, time)`.
 
     Masked words become padding. Numbers change for each row independently:
 
-        x_t,c -> gain_c x_(t-s),c + offset_c + noise_t,c,   then 0 in a band of steps and one of channels
+        x_t,c -> gain_c x_(t-s),c + offset_c + level + noise_t,c,
+        then 0 in a band of steps and in one of channels
 
-    A rotation comes first: it turns every device about its own axis.
+    A rotation comes first: it turns every device about its own axis. Then each row is mixed with another of
+    its class.
     """
     share = config.input_dropout
     if not x.is_floating_point():
@@ -64,12 +74,16 @@ def augment(
     rows, _, channels = x.shape
     if config.rotation:
         x = _turned(x, config.rotation, splits, generator)
+    if config.class_mixing and classes is not None:
+        x = _mixed(x, classes, config.class_mixing, generator)
     if config.time_shift:
         x = _shifted(x, lengths, config.time_shift, generator)
     if config.channel_gain:
         x = x * (config.channel_gain * _normal((rows, 1, channels), x, generator)).exp()
     if config.channel_offset:
         x = x + config.channel_offset * _normal((rows, 1, channels), x, generator)
+    if config.level_offset:
+        x = x + config.level_offset * _normal((rows, 1, 1), x, generator)
     if config.input_noise:
         x = x + config.input_noise * _normal(x.shape, x, generator)
     if config.time_mask:
@@ -102,6 +116,20 @@ def _turned(x: Tensor, degrees: float, splits: Splits, generator: Generator) -> 
     vectors = (x * scale + offset).reshape(*x.shape[:2], devices, -1, 3)
     turned = torch.einsum("ntdvi,ndij->ntdvj", vectors, turns)
     return (turned.reshape(x.shape) - offset) / scale
+
+
+def _mixed(x: Tensor, classes: Tensor, largest: float, generator: Generator) -> Tensor:
+    """Move each row towards another of its class, x -> x + share (other - x), share uniform up to `largest`.
+
+    Two random orders of the rows, both sorted by class, pair every row with one of its class.
+    """
+    rows, other = len(x), torch.empty(len(x), dtype=torch.int64)
+    first, second = (
+        (classes + torch.rand(rows, generator=generator, dtype=torch.float64)).argsort() for _ in range(2)
+    )
+    other[first] = second
+    share = largest * torch.rand((rows, 1, 1), generator=generator, dtype=x.dtype)
+    return x + share * (x[other] - x)
 
 
 def _shifted(x: Tensor, lengths: Tensor | None, largest: int, generator: Generator) -> Tensor:

@@ -108,7 +108,13 @@ class TrainingConfig:
     channel_mask: Annotated[int, Range(0, MAX_SIZE)] = option(0, "widest band of masked channels")
     channel_gain: NotNegative = option(0.0, "standard deviation of the logarithm of the gain of each channel")
     channel_offset: NotNegative | None = option(
-        0.0, "standard deviation of the offset added to each channel; none chooses it by validation"
+        0.0,
+        "standard deviation of the offset added to each channel; none chooses by validation between 1, "
+        "level_offset 1, and neither; the latter two without masked channels",
+    )
+    level_offset: NotNegative = option(0.0, "standard deviation of an offset added to all channels alike")
+    class_mixing: Share = option(
+        0.0, "largest share of another sample of the same class that is mixed into each sample"
     )
     rotation: NotNegative = option(0.0, "standard deviation, in degrees, of random rotations of each sensor")
     embedding_scale: Positive = option(1.0, "initial standard deviation of the embedding")

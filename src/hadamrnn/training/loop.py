@@ -1,16 +1,17 @@
 """The training loop: steps, validations, checkpoints and watchers. Start at `run_trainer`.
 
-`decide_offset` trains a network several times to choose a setting of its training.
+`decide_levels` trains a network several times to choose a setting of its training.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TextIO
+from types import MappingProxyType
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -25,7 +26,14 @@ from hadamrnn.training.trainer import Diverged, Trainer
 
 CHECKPOINT_SECONDS = 30.0
 REFRESH_SECONDS = 0.2
-OFFSETS = (1.0, 0.25)  # of the levels of channels, in standard deviations, the largest first
+# In standard deviations of a channel. The first is with the recipe's masked channels, the others without.
+LEVELS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "each channel alone": {"channel_offset": 1.0},
+        "all channels alike": {"channel_offset": 0.0, "channel_mask": 0, "level_offset": 1.0},
+        "none": {"channel_offset": 0.0, "channel_mask": 0},
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -238,22 +246,22 @@ def choose_watcher(quiet: bool) -> Watcher:
     return Bar() if sys.stderr.isatty() else Lines()
 
 
-def decide_offset(
+def decide_levels(
     config: TrainingConfig,
     splits: Splits,
     watcher: Watcher | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> TrainingConfig:
-    """Return the configuration with the largest offset that validates at least as well as smaller ones.
+    """Return the configuration with the first of `LEVELS` that validates at least as well as the others.
 
-    Large offsets help at loads absent from training, unless levels alone distinguish classes. A
-    network is trained with each offset, until one makes no error.
+    Offsets help at loads that training lacks, unless levels, relative or absolute, distinguish the classes. A
+    network is trained with each; none is trained after one that makes no error.
     """
     if config.channel_offset is not None:
         return config
-    chosen, least = replace(config, channel_offset=OFFSETS[0]), float("inf")
-    for offset in OFFSETS:
-        tried = replace(config, channel_offset=offset)
+    chosen, least = replace(config, **next(iter(LEVELS.values()))), float("inf")
+    for name, settings in LEVELS.items():
+        tried = replace(config, **settings)
         metric = fit(build(tried, splits), splits, tried, stop=stop).best_metric
         if metric is None or stop():
             break
@@ -262,7 +270,7 @@ def decide_offset(
             chosen, least = tried, error
         if watcher is not None:
             shown = show_metric(splits.metric, metric)
-            watcher.remark(f"levels      random offsets of {offset:g} in training: validation {shown}")
+            watcher.remark(f"levels      random offsets in training, {name}: validation {shown}")
         if error == 0:
             break
     return chosen

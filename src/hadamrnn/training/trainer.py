@@ -107,7 +107,7 @@ class Trainer:
         self._random.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
         x, target, lengths = self.splits.train.batch(self._samples(step))
         assert target is not None
-        augmented = augment(self._cast(x), self.config, self.splits, self._random.generator, lengths)
+        augmented = augment(self._cast(x), self.config, self.splits, self._random.generator, lengths, target)
         loss = self._batch_loss(augmented, self._cast(target), lengths)
         value = loss.item()
         if not math.isfinite(value):
