@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
 
 import pytest
 
 from hadamrnn.cli import COMMANDS, build_parser, main
+from hadamrnn.quantization import QuantizeConfig
 
 BENCHES = ("training", "inference", "edge", "estimators")
 COST = ["cost", "--hidden-size", "512", "--input-size", "1", "--output-size", "10"]
@@ -117,3 +121,17 @@ def test_another_error_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> N
 
     with pytest.raises(RuntimeError, match="a bug"):
         main(["doctor"])
+
+
+def test_help_names_the_defaults_that_hold() -> None:
+    modules = [importlib.import_module(f"hadamrnn.cli.{name}") for name in (*COMMANDS, "device", "anomaly")]
+    named = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
+    owners = {each for each in named if is_dataclass(each)}
+    found = 0
+    for owner in (*owners, QuantizeConfig):
+        for each in fields(owner):
+            said = re.search(r"\(default ([\d.]+)[,)]", each.metadata.get("help", ""))
+            if said is not None and each.default is not None:
+                assert float(said[1]) == each.default, f"{owner.__name__}.{each.name}"
+                found += 1
+    assert found >= 3
