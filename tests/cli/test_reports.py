@@ -107,6 +107,19 @@ def test_a_device_is_full_only_beyond_its_limits() -> None:
     assert load.line(Device(rate=None)) == "4.0 kB flash, 0.5 kB RAM including its window"
 
 
+def test_a_run_on_recordings_has_the_windows_of_its_training(command: Command, tmp_path: Path) -> None:
+    rows = [f"{(-1) ** row * row % 7},{'ab'[row // 40 % 2]}" for row in range(800)]
+    (tmp_path / "a.csv").write_text("\n".join(["value,label", *rows]))
+    run = tmp_path / "run"
+    given = ("--window", 16, "--hop", 4, "--hidden-size", 16, "--steps", 1, "--threads", 1, "--quiet")
+    assert command("train", tmp_path / "a.csv", *given, "--out", run).status == 0
+
+    def ram(*options: Any) -> int:
+        return int(json.loads(command("cost", run, "--rate", 50, *options, "--json").out)["device"]["ram"])
+
+    assert ram() == ram("--window", 16, "--hop", 4) > ram("--window", 4, "--hop", 4)
+
+
 def test_windows_that_overlap_are_read_by_as_many_states() -> None:
     def report(**given: Any) -> dict[str, Any]:
         figures, _ = device_report(DeviceOptions(**given), STACK, 1000)

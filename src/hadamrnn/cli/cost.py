@@ -101,7 +101,7 @@ def run(options: CostOptions, settings: dict[str, Any]) -> None:
             f"{file.header} bytes of header"
         ]
     if is_asked(options):
-        device, said = device_report(options, network)
+        device, said = device_report(options, network, run=options.run_folder)
         figures |= device
         lines += said
     options.show(figures, *lines)

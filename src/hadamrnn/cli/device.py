@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hadamrnn.cli.arguments import check_unused
@@ -40,7 +41,7 @@ class DeviceOptions(BudgetOptions):
     """Options for the device that `cost` and `export --report` compare a network with."""
 
     rate: Rate | None = option(None, "budget: steps of the network per second, for the load of a Cortex-M4")
-    window: Count | None = option(None, "budget: steps of a window (default: one hop)")
+    window: Count | None = option(None, "budget: steps of a window (default: that of the run, else one hop)")
     hop: Count | None = option(None, "budget: steps from one window to the next (default: half a window)")
 
 
@@ -49,12 +50,33 @@ DEVICE_FIELDS = tuple(each.name for each in fields(DeviceOptions))
 
 
 def device_report(
-    options: DeviceOptions, network: Network, step: int | None = None
+    options: DeviceOptions, network: Network, step: int | None = None, run: Path | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the load of the device as figures and as lines; `step` is the number of counted instructions."""
+    """Return the load of the device as figures and as lines; `step` is the number of counted instructions.
+
+    Without --window and --hop the windows are those of `run`, if it was trained on recordings.
+    """
+    given = (options.window, options.hop) != (None, None)
     window = options.window or options.hop or 1
-    hop = options.hop or max(window // 2, 1)
+    sizes = None if given or run is None else trained_windows(run)
+    window, hop = sizes or (window, options.hop or max(window // 2, 1))
     return load_report(options.device(options.rate), network, window, hop, step)
+
+
+def trained_windows(run: Path) -> tuple[int, int] | None:
+    """Return the steps of a window and of a hop of a run on recordings; None for others."""
+    from hadamrnn.data.options import RecordingOptions
+    from hadamrnn.files import CONFIG_FILE
+    from hadamrnn.streams import window_steps
+    from hadamrnn.training.folder import RunFolder
+
+    if not (run / CONFIG_FILE).is_file():  # an integer model file, or a detector
+        return None
+    config = RunFolder.open(run).config
+    if config.task != "recordings":
+        return None
+    window, hop, _ = window_steps(RecordingOptions.of(config.task_options))
+    return window, hop
 
 
 def load_report(

@@ -93,7 +93,7 @@ def _device(
     if not isinstance(network, Network):
         raise InputError("A reservoir's load of a device is not known. Leave --rate and similar options out.")
     step = next((row.step for row in rows if row.target == "cortex-m4"), None)
-    return device_report(args, network, step)
+    return device_report(args, network, step, args.path)
 
 
 def _check(args: ExportOptions) -> None:
