@@ -40,7 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if front_end is None:
         raise InputError(f"{args.model} must begin with a front end, it has none. Choose keywords-5kb.")
     if args.sound is not None:
-        rate, samples = wavfile.read(args.sound)
+        try:
+            rate, samples = wavfile.read(args.sound)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{args.sound} must be a WAV file, got: {error}.") from error
         if rate != front_end.rate or samples.dtype != np.int16 or samples.ndim != 1:
             raise InputError(f"{args.sound} must be mono, of 16 bits, at {front_end.rate} Hz.")
         source: BinaryIO = BytesIO(samples.astype("<i2").tobytes())
@@ -65,4 +68,8 @@ def frames(source: BinaryIO, size: int, hop: int) -> Iterator[Samples]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

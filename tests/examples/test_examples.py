@@ -188,6 +188,12 @@ def test_the_microphone_says_the_same_of_a_file_of_a_pipe_and_in_c(
     assert example("microphone")["main"]([str(model.path()), str(tmp_path / "a.wav")]) == 0
     words = [line.split()[-1] for line in capsys.readouterr().out.splitlines()]
     script = [sys.executable, str(FOLDER / "microphone.py"), str(model.path())]
+    (tmp_path / "b.wav").write_text("no sound")
+    refused = subprocess.run([*script, str(tmp_path / "b.wav")], capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr.count("\n")) == (
+        2,
+        1,
+    ) and "b.wav must be a WAV" in refused.stderr
     piped = subprocess.run(script, input=samples.tobytes(), capture_output=True, check=True).stdout
     out = export_c(model.load(), tmp_path / "c", "keywords")
     program = str(tmp_path / "microphone")
