@@ -78,6 +78,8 @@ def test_silence_and_clipping_are_reported(tmp_path: Path) -> None:
     clipped = np.where(np.arange(400) % 100 < 2, 32767, 50).astype(np.int16)
     loud = read_wav(write_pcm(tmp_path / "b.wav", clipped.tobytes(), 16))
     assert any("2.0%" in remark for remark in loud.remarks)
+    few = np.where(np.arange(2000) < 2, 32767, np.arange(2000)).astype(np.int16)  # one in a thousand
+    assert read_wav(write_pcm(tmp_path / "d.wav", few.tobytes(), 16)).remarks == ()
 
 
 PCM16 = chunk(b"fmt ", wav_format(16))

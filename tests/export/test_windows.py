@@ -107,6 +107,17 @@ def test_windows_in_c_are_those_of_python(compiler: str, tmp_path: Path) -> None
     assert printed == [line for case in cases for line in expected_lines(*case)]
 
 
+@needs_cc
+def test_windows_of_many_layers_in_c_are_those_of_python(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    models = [family_model(rng, layer_sizes=(4,) * layers, num_blocks=1, stride=1) for layers in (4, 5, 6)]
+    cases = [(model, family_codes(rng, model, 1, STEPS)[0], 6, 3) for model in models]
+
+    printed = compile_and_run("cc", write_streams(tmp_path, cases), SANITIZED).splitlines()
+
+    assert printed == [line for case in cases for line in expected_lines(*case)]
+
+
 REFUSED = """
 #include <stdio.h>
 #include "net.c"
