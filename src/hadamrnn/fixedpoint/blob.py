@@ -45,10 +45,10 @@ MODEL_FIELDS = (
 MODEL_FORMAT = "<10B4HI4B4H"
 LAYER_FIELDS = (
     *("units", "inputs", "block", "in_place", "state_shift", "input_shift", "bias_shift"),
-    *("multiplier", "round_shift", "leak_bytes", "output_bits", "gain_shift", "offset_shift"),
+    *("multiplier", "round_shift", "leak", "leak_bytes", "output_bits", "gain_shift", "offset_shift"),
     *("has_skip", "skip_shift", "factors", "signs", "weight", "bias", "leaks", "gain", "offset"),
 )
-LAYER_FORMAT = "<3H2BbBH6Bb" + "HI" * MAX_FACTORS + "6I"
+LAYER_FORMAT = "<3H2BbBH7Bb" + "HI" * MAX_FACTORS + "6I"
 ARRAY_FIELDS = (
     *("output_weight", "output_bias", "theta", "feature_shift", "embedding"),
     *("raw_offset", "raw_multiplier", "raw_shift", "raw_knee"),
@@ -214,10 +214,10 @@ class ModelData(Constants):
         return {**fields, **self._leaks(planned, name), **self._output(planned, name)}
 
     def _leaks(self, planned: LayerPlan, name: str) -> Fields:
-        """Return k of every group of rows, or of every row where blocks are smaller than groups."""
+        """Return k of all units, or if they differ, that of every group or row."""
         leaks = planned.layer.unit_leaks
-        if not np.any(leaks):
-            return {}
+        if len(set(leaks.tolist())) == 1:
+            return {"leak": int(leaks[0])}
         rows = padded_rows(leaks, planned.rows)
         grouped = planned.layer.block_size % GROUP == 0
         each, stored = ("8 rows", rows[::GROUP]) if grouped else ("row", rows)

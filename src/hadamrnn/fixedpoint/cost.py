@@ -219,8 +219,8 @@ def estimate(network: Network) -> int:
     block has 4^j units. d_8 is d_h rounded up to a multiple of 8; the bracket with d_in is for two dense
     channels or more. A layer above a stride counts once in that many steps. The constants were fitted to
     counts (`gcc -O2`, packed weights, QEMU, as in docs/edge.md) of 280 random networks of 4 to 512 units, 1
-    to 16 channels and up to 3 layers, those of m to 9 more. Of 40 others, all are within 15 % of the count,
-    half of them within 1 %, and the worst is 12 % off (`hadamrnn bench instructions`).
+    to 16 channels and up to 3 layers, those of m to 9 more. Of 40 others, all are within 15 % of the count;
+    several dense channels are estimated 5 to 14 % too low (`hadamrnn bench instructions`).
     """
     step = PER_STEP + sum(
         _layer_cost(network, layer, size_read) / float(network.stride) ** layer

@@ -115,6 +115,7 @@ typedef struct {
     uint8_t bias_shift;
     uint16_t multiplier; /* 1, or 16 bits */
     uint8_t round_shift;
+    uint8_t leak; /* k of all units, if there are no `leaks` */
     uint8_t leak_bytes; /* bytes per group: 1 if its rows share k, else 8 */
     uint8_t output_bits;
     uint8_t gain_shift;
@@ -125,7 +126,7 @@ typedef struct {
     const uint8_t *signs; /* u, a bit each, 1 for -1 */
     const uint8_t *weight; /* U by groups: (group, column, row); of a one-hot input by columns: (column, group, row) */
     const uint8_t *bias; /* b_i */
-    const uint8_t *leaks; /* k, a byte each; NULL: 0 */
+    const uint8_t *leaks; /* k, a byte each */
     const uint8_t *gain;
     const uint8_t *offset;
 } hadamrnn_layer;
@@ -512,7 +513,7 @@ HADAMRNN_INLINE void hadamrnn_row(hadamrnn_rows *at, uint_fast8_t i, hadamrnn_wi
 {
     const hadamrnn_layer *const layer = &at->layer;
     hadamrnn_wide a = hadamrnn_switched(sum, signs, i, layer->state_shift);
-    uint_fast8_t k = 0;
+    uint_fast8_t k = layer->leak;
     if (layer->leaks != NULL) {
         k = hadamrnn_byte((layer->leak_bytes == 1u) ? layer->leaks : (layer->leaks + i));
     }
@@ -660,14 +661,15 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
 #if defined(HADAMRNN_LANES_H) || defined(HADAMRNN_SHARED)
     /* If the compiler sees no constants, give it a separate loop for the paper's kind of layer, with constants. */
     const hadamrnn_layer *const copy = &at.layer;
-    is_usual = at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->stages > 1u) && (copy->multiplier != 1u) &&
-               (copy->round_shift > 16u) && (copy->round_shift <= 32u) && (copy->input_shift == 0) &&
-               (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) && (at.value_bytes == HADAMRNN_VALUE_BYTES) &&
-               (at.activation_bits == 12u) && (copy->bias != NULL);
+    is_usual = at.is_buffered && !at.is_relu && (copy->leaks == NULL) && (copy->leak == 0u) && (copy->stages > 1u) &&
+               (copy->multiplier != 1u) && (copy->round_shift > 16u) && (copy->round_shift <= 32u) &&
+               (copy->input_shift == 0) && (at.columns == 1u) && (at.code_bits == HADAMRNN_CODE_BITS) &&
+               (at.value_bytes == HADAMRNN_VALUE_BYTES) && (at.activation_bits == 12u) && (copy->bias != NULL);
 #endif
     if (is_usual) {
         hadamrnn_rows usual = at;
         usual.layer.leaks = NULL;
+        usual.layer.leak = 0;
         usual.layer.stages = 2;
         usual.layer.input_shift = 0;
         usual.columns = 1;

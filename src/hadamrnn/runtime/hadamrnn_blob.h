@@ -142,6 +142,7 @@ static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *m
     layer->bias_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
     layer->multiplier = hadamrnn_take16(reader, 1u, UINT16_MAX);
     layer->round_shift = hadamrnn_take8(reader, 0u, 54u);
+    layer->leak = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_LEAK);
     layer->leak_bytes = hadamrnn_take8(reader, 0u, HADAMRNN_GROUP);
     layer->output_bits = hadamrnn_take8(reader, 2u, 16u);
     layer->gain_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);

@@ -28,7 +28,7 @@ static int64_t hadamrnn_shifted_bound(int64_t bound, int8_t shift)
 static uint8_t hadamrnn_leak_of(const hadamrnn_layer *layer, uint32_t row)
 {
     const uint32_t at = (layer->leak_bytes == 1u) ? (row / HADAMRNN_GROUP) : row;
-    return (layer->leaks == NULL) ? 0u : hadamrnn_byte(layer->leaks + at);
+    return (layer->leaks == NULL) ? layer->leak : hadamrnn_byte(layer->leaks + at);
 }
 
 /* Return whether no row of a step can overflow. */
