@@ -249,3 +249,14 @@ def test_no_power_of_two_of_a_feature_has_a_smaller_rounding_error(bits: int) ->
         return (unit * (values / unit).round().clamp(low, high) - values).square().sum(1)
 
     assert all((error(0) <= error(finer) + 1e-12).all() for finer in (-2, -1, 1, 2))
+
+
+def test_copies_with_noise_among_many_series_do_not_lower_the_penalty() -> None:
+    rng = np.random.default_rng(0)
+    bases = rng.normal(size=(700, 12))
+    labels = (bases.mean(1) > 0) ^ (rng.random(700) < 0.3)
+    series = np.repeat(bases, 3, axis=0) + 0.01 * rng.normal(size=(2100, 12))
+
+    fitted = small(max_bytes=1000).fit(series, np.repeat(labels, 3))
+
+    assert fitted.penalty_ >= 0.1
