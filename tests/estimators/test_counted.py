@@ -260,3 +260,11 @@ def test_copies_with_noise_among_many_series_do_not_lower_the_penalty() -> None:
     fitted = small(max_bytes=1000).fit(series, np.repeat(labels, 3))
 
     assert fitted.penalty_ >= 0.1
+
+
+def test_longer_series_than_counters_hold_are_refused_with_a_way_out(X: Any) -> None:
+    fitted = small(max_bytes=4000).fit(X[:, :30], Y)
+    longest = fitted.network_.longest
+
+    with pytest.raises(InputError, match=rf"windows.* 0\.\.{longest}, got {longest + 1}"):
+        fitted.predict(np.resize(X, (1, longest + 1, 2)))

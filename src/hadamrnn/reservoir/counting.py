@@ -87,7 +87,8 @@ def checked_codes(
     n, time = array.shape[:2]
     ends = np.full(n, time) if lengths is None else np.asarray(lengths)
     check_integers("lengths", ends, (n,), (0, time))
-    check_int("The samples that counters hold", int(ends.max(initial=0)), 0, network.longest)
+    advice = "cut longer ones into windows, or fit to some as long"
+    check_int(f"The steps of a series ({advice})", int(ends.max(initial=0)), 0, network.longest)
     return np.clip(array, *signed_range(network.input_bits)).astype(np.int32), ends.astype(np.int64)
 
 
