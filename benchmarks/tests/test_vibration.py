@@ -30,9 +30,9 @@ PAGE = Path(__file__).parents[2] / "docs/vibration.md"
 def test_the_default_recipe_meets_its_figures_at_unseen_loads(tmp_path: Path) -> None:
     with np.load(find_bearings(None)) as arrays:
         signals = {name: arrays[name] for name in arrays.files if "_vload_" in name}
-    row = Bench(signals, tmp_path).test(DEFAULT, BANDS, seeds=1)
+    row = Bench(signals, tmp_path).test(DEFAULT, BANDS, seeds=5)
 
-    assert row.accuracies[0] >= 0.99
+    assert np.mean(row.accuracies) >= 0.99
     assert row.kilobytes is not None and row.kilobytes <= 4
 
 
