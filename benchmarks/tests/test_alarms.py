@@ -1,4 +1,4 @@
-"""Decisions on other people's recordings: C raises Python's events, and the page reports them."""
+"""Decisions on other people's recordings: C raises the same events as Python, and the page reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks on microcontrollers beside two other cells."""
+"""Networks on microcontrollers compared with two other cells."""
 
 from __future__ import annotations
 

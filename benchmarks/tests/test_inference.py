@@ -1,4 +1,4 @@
-"""The benchmark of inference: every engine is measured beside the plain loop."""
+"""The inference benchmark compares every engine with the plain loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of network side by side: their step times."""
+"""The step times of several kinds of network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The regressor beside simple features: their definition, and a page that says which is ahead."""
+"""The regressor compared with simple features: their definition, and a page that says which is better."""
 
 from __future__ import annotations
 

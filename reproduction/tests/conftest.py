@@ -32,7 +32,7 @@ def result() -> Result:
 
 
 def made_up_result() -> Result:
-    """A result as the runner writes it; its figures are made up."""
+    """Return a result as the runner writes it, with invented figures."""
     return Result(
         experiment="pmnist-512-4bit",
         preset="best",

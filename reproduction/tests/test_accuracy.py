@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 def test_integers_lose_at_most_three_tenths_of_a_point_on_har2(
     tmp_path: Path, num_blocks: int, bits: int
 ) -> None:
-    """Over all 10,299 windows: among the test set's 2,947 chance alone moves a few decisions."""
+    """Use all 10,299 windows, because chance alone moves a few of the test set's 2,947 decisions."""
     config = make_config(
         task="har2",
         hidden_size=256,
@@ -51,8 +51,8 @@ def test_integers_lose_at_most_three_tenths_of_a_point_on_har2(
     assert right["integer"] >= right["float"] - 0.003 * samples
 
 
-# At 12 bits blocks of 4 and 16 units fail this, because their rounding errors add up, and blocks of 64 lose
-# up to half a point: docs/how.md has the remedy.
+# At 12 bits, blocks of 4 and 16 units fail this because their rounding errors add up, and blocks of 64 lose
+# up to half a point; docs/how.md has the remedy.
 SMALLEST_BLOCK = 64
 
 # A ReLU recurrence over 784 single pixels fails too; even in floats it recognises few digits.

@@ -26,7 +26,7 @@ PMNIST = TABLES["results"].rows[14]
 
 
 def test_the_printed_command_makes_the_configuration_that_was_run(result: Result) -> None:
-    """Even if the preset has changed since: the command sets what differs."""
+    """This holds even if the preset has changed since, because the command sets what differs."""
     config = {**result.config, "epochs": None, "steps": 500, "evaluate_every": 100, "weight_average": 0.999}
     changed = replace(result, config=config, seed=3)
     (found,) = measurements(PMNIST, [changed])

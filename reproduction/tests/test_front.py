@@ -32,7 +32,7 @@ def network_line(task: str, *results: Result) -> tuple[Cell, ...]:
 
 
 def test_where_we_stand_is_chosen_on_validation_data(result: Result) -> None:
-    """The other network is better on the test set, and is not selected."""
+    """The other network is better on the test set, but must not be selected."""
     assert result.integer is not None
     integer = replace(result.integer, test=0.93)
     chosen = replace(result, preset="paper", validation=0.96, test=0.94, integer=integer)
@@ -92,7 +92,7 @@ def test_no_network_that_stands_for_a_task_was_selected_on_data_it_was_trained_o
 
 
 def test_what_matches_the_paper_is_chosen_on_validation_data_too(result: Result) -> None:
-    """A smaller network is ahead on the test set alone, and is not selected."""
+    """A smaller network is ahead on the test set only, and must not be selected."""
     assert result.integer is not None
     lucky = replace(result, experiment="pmnist-256-4bit", validation=0.95, test=0.97)
     lucky = replace(lucky, config={**result.config, "hidden_size": 256})

@@ -15,7 +15,7 @@ SMALL = ("--epochs", "1", "--hidden-size", "8", "--batch-size", "8", "--threads"
 
 
 def text_splits(labelled: bool) -> Splits:
-    """Sentences of ids with one class each, like the GLUE tasks."""
+    """Return sentences of ids with one class each, like the GLUE tasks."""
     torch.manual_seed(0)
     ids, labels = torch.randint(0, 20, (40, 6)), torch.arange(40) % 2
     test = Split(ids[:7], labels[:7] if labelled else None)

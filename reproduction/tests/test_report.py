@@ -150,7 +150,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.skipif(not (ROOT / "RESULTS.md").is_file(), reason="no RESULTS.md has been committed yet")
 def test_the_committed_report_is_what_the_committed_results_give(tmp_path: Path) -> None:
-    """Figures have the same bytes only under the pinned matplotlib; the tables always do."""
+    """Figures are byte-identical only with the pinned matplotlib; the tables always are."""
     pinned = (
         f"matplotlib=={metadata.version('matplotlib')}"
         in (ROOT.parent / "constraints.txt").read_text().split()
@@ -178,7 +178,7 @@ def test_the_page_opens_with_the_tasks_on_which_we_are_ahead(result: Result) -> 
 
 
 def test_the_opening_sentence_counts_what_its_table_marks(result: Result) -> None:
-    """Both compare printed digits: 95.848 equals the paper's 95.85."""
+    """Both compare printed digits, so 95.848 equals the paper's 95.85."""
     level = replace(result, validation=0.99, integer=None, test=0.95848)
     document = build_document([level], None)
     grid = document.sections[0].parts[0].grid

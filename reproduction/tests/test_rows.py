@@ -57,7 +57,7 @@ def test_printed_sizes_are_those_of_cost_but_for_the_one_misprint(row: Row) -> N
 
 
 def test_channels_that_a_tasks_option_adds_are_counted() -> None:
-    """Twelve columns of U, of 64 weights of 4 bits."""
+    """The option adds twelve columns to U, each with 64 weights of 4 bits."""
     network = Setup("har6", Network(hidden_size=64))
     plain, fine = (
         network.kilobytes(TASKS["har6"], config={"task_options": {"fine": fine}}) for fine in (False, True)
@@ -67,7 +67,7 @@ def test_channels_that_a_tasks_option_adds_are_counted() -> None:
 
 
 def test_outputs_that_a_tasks_option_adds_are_counted() -> None:
-    """Five rows of V, of 64 weights of 4 bits, and five floats of its bias."""
+    """The option adds five rows to V, each with 64 weights of 4 bits, and five floats to its bias."""
     network = Setup("har2", Network(hidden_size=64))
     two, six = (
         network.kilobytes(TASKS["har2"], config={"task_options": {"activities": activities}})

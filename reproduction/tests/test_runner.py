@@ -169,7 +169,7 @@ def test_a_process_that_lost_its_claim_writes_nothing(job: Job, places: Places, 
 
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch, result: Result) -> list[str]:
-    """Replace training by writing down which jobs ran."""
+    """Replace training with a stub that records which jobs ran."""
     ran: list[str] = []
 
     def pretend(job: Job, *rest: object) -> Result:

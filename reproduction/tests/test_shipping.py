@@ -1,4 +1,4 @@
-"""A shipped model is made from a result without manual input."""
+"""A bundled model is made from a result without manual input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INPUTS = models.InputDescription("1: a pixel", "0 to 255", "any", 784, "none")
 
 @pytest.fixture
 def folder(tmp_path: Path, result: Result) -> Path:
-    """A folder of models with one in it, made from a result and its run folder."""
+    """Return a folder with one model, made from a result and its run folder."""
     network = SequenceModel(Network(input_size=1, hidden_size=16, output_size=10))
     integer = lower(network, Calibration(8.0, 1.0, 784, 10), activation_bits=12)
     config = make_config(**result.config)

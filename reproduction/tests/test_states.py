@@ -10,7 +10,7 @@ from hadamrnn_paper.results import Result, read_results
 
 RESULTS = Path(__file__).parents[1] / "results"
 TASKS = ("har2", "har6", "dsa19", "google12")
-MOST = 0.003  # loss of accuracy
+MOST = 0.003  # largest loss of accuracy
 
 
 def stacked(task: str) -> list[Result]:

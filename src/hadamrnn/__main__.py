@@ -6,7 +6,7 @@ from hadamrnn.interrupts import raise_on_signals, restore_defaults
 
 
 def main() -> int:
-    """Run the command line. Signals are handled before anything heavy is imported."""
+    """Run the command line, with signal handlers set before any slow import."""
     raise_on_signals()
     from hadamrnn import cli
 

@@ -12,8 +12,8 @@ from hadamrnn.settings import OneOf, Range, check, check_int, option, validate_f
 
 Ternary = Annotated[str, OneOf(("ternary",))]
 WeightBits = Annotated[int, Range(2, 16)] | Ternary | None  # None is full precision
-IntegerWeightBits = Annotated[int, Range(2, 8)] | Ternary  # for weights that become integers
-EXPONENT_BITS = 4  # to store a shift that differs from unit to unit
+IntegerWeightBits = Annotated[int, Range(2, 8)] | Ternary  # widths that an integer network supports
+EXPONENT_BITS = 4  # bits to store a unit's own shift
 FLOAT_BITS = 32
 ACTIVATION_BITS = (2, 16)  # fewest and most bits of integer states and biases
 MAX_SIZE = 1 << 15  # limit for hidden, input and output sizes
@@ -22,7 +22,7 @@ Size = Annotated[int, Range(1, MAX_SIZE)]
 
 
 def stored_bits(weight_bits: WeightBits) -> int:
-    """Return the bits one weight takes: 2 for ternary, 32 for full precision.
+    """Return the bits that one weight takes: 2 for ternary, 32 for full precision.
 
     >>> [stored_bits(bits) for bits in ("ternary", 4, None)]
     [2, 4, 32]
@@ -35,18 +35,18 @@ def stored_bits(weight_bits: WeightBits) -> int:
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network of any kind: its width, and the inputs and outputs that a task gives it.
+    """A network of any kind: its width, and the inputs and outputs that the task determines.
 
-    `input_size` is the number of channels, of one-hot symbols, or the width of the embedding; id `padding_id`
-    embeds to zero. Fields without a help text are set by the task, not by the user.
+    `input_size` is the number of channels, the number of one-hot symbols, or the width of the embedding. Id
+    `padding_id` embeds to zero. Fields without a help text are set by the task, not by the user.
 
     A package offers another kind of network as a subclass, a frozen dataclass whose fields are its settings,
     under the entry point group `hadamrnn.networks`. It implements `recurrent_layer`, and `cost`
     if there is a rule for it.
 
     Attributes:
-        kind: name of its entry point and value of `--model`.
-        recipe: settings that it changes in every preset; presets are made for Hadamard networks.
+        kind: name of the entry point and value of `--model`.
+        recipe: settings that this kind changes in every preset, since presets are made for Hadamard networks.
     """
 
     kind: ClassVar[str]

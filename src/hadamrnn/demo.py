@@ -1,7 +1,7 @@
-"""The demo: handwritten digits from data to C, a table and a page.
+"""Run the demo: handwritten digits from data to C, with a table and a page.
 
-Each step equals the command of the same name: train, quantize, export, and the self-test of the
-exported folder, which replays real digits and compares every bit. Start at `run_demo`.
+The steps are those of the commands train, quantize and export. Then the exported folder runs its own test, which
+replays real digits and compares every bit. Start at `run_demo`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def headline(result: DemoResult) -> str:
 
 
 def table(result: DemoResult) -> list[tuple[str, str]]:
-    """Return labels and values; instead of a missing value, the package to install."""
+    """Return labels and values; a missing value is replaced by what to install."""
 
     def shown(name: str, show: Callable[[Any], str]) -> str:
         value = getattr(result, name)
@@ -106,9 +106,9 @@ def table(result: DemoResult) -> list[tuple[str, str]]:
 
 
 def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: int = 0) -> DemoResult:
-    """Train, quantize, export and check; leave the run in `out`/run, the C in `out`/c, and demo.html."""
+    """Train, quantize, export and check; write the run to `out`/run, the C to `out`/c, and `out`/demo.html."""
     check_new_folder(out, "Choose another --out.")
-    # One thread: the network is small, and two threads that wait for each other crawl on a busy machine.
+    # The network is small, and on a busy machine threads that wait for each other are slow, so use one.
     overrides = {"seed": seed, "threads": 1} | ({} if epochs is None else {"epochs": epochs})
     watcher.remark("1/4  training on scikit-learn's digits, one pixel per step")
     config = resolve_config("digits", preset="best", overrides=overrides)
@@ -171,7 +171,7 @@ def check_c(
 
 
 def build_page(result: DemoResult, curve: Sequence[MetricsRow], live: LivePart) -> Document:
-    """Return the page: the network at work on digits, the table, the training curves, the C."""
+    """Build the page: the network running on digits, the table, the training curves and the C."""
     lead, folder = headline(result), Path(result.c_folder).name
     lines = tuple((Cell(label), Cell(value)) for label, value in table(result))
     links = (

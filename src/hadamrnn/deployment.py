@@ -1,7 +1,7 @@
 """Write a model as a directory that builds and tests itself on the data of its task. Start at `write`.
 
-Golden vectors and pages replay sequences of the test set if it is found. Nothing here needs torch for an
-integer model that comes without data.
+Golden vectors and pages replay sequences of the test set if it is found. For an integer model without data,
+nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ExportFormat = Literal["c", "arduino", "js", "page", "onnx"]
 GOLDEN_SEQUENCES = 3
-BOARD_VALUES = 2_000  # limit on golden numbers in an Arduino sketch, up to four bytes each
+BOARD_VALUES = 2_000  # most golden numbers in an Arduino sketch, at up to four bytes each
 
 
 class Export(NamedTuple):
@@ -36,14 +36,14 @@ class Export(NamedTuple):
 
 
 def no_splits() -> Splits:
-    """Stand for the data of a model that comes without a run."""
+    """Raise an error that explains that a model without a run has no data."""
     raise InputError(
         "An integer model file names no test data. Give the run folder instead, or --examples for a page."
     )
 
 
 def load_network(path: Path) -> IntegerModel | IntegerReservoir:
-    """Return the integer network of a run directory, or one of either kind from a file."""
+    """Return the integer network of a run directory, or an integer network or reservoir from a file."""
     from hadamrnn.quantization.results import load_integer
 
     found = load_any(path) if path.is_file() else None
@@ -68,7 +68,7 @@ def write(
         name: prefix of files and C symbols.
         splits: loads the data of the task, for golden vectors and pages.
         examples: an npz file of labelled series that a page plays instead.
-        packed: False stores each weight in one byte (C and Arduino).
+        packed: whether to pack weights into bits; False stores each in one byte (C and Arduino).
         golden: replay test sequences (data) or random codes; None prefers data and falls back to random.
         force: replace an earlier export.
     """
@@ -114,7 +114,7 @@ def write_onnx(
     units: dict[str, Any] = {}
     if facts.offset is not None and facts.scale is not None:
         units = {"offset": np.array(facts.offset), "scale": np.array(facts.scale)}
-    elif facts.levels is not None:  # a code k in 0..levels means k / levels
+    elif facts.levels is not None:  # code k in 0..levels means k / levels
         units = {"offset": np.zeros(1), "scale": np.full(1, float(facts.levels))}
     if facts.targets is not None:
         units["target_offset"] = np.array(facts.targets.offset)
@@ -134,12 +134,12 @@ def write_onnx(
 def _golden(
     model: IntegerModel | IntegerReservoir, splits: Callable[[], Splits], wanted: str | None, small: bool
 ) -> tuple[Golden | None, str]:
-    """Return golden vectors of the test set, or None for random ones, and a line on their source."""
+    """Return golden vectors of the test set, or None to use random codes, and a line that names the source."""
     if wanted == "random" or (wanted is None and detection_of(model) is not None):
         return None, "random codes"
     try:
         vectors = real_golden(model, splits(), BOARD_VALUES if small else None)
-    except (InputError, ImportError) as error:  # an integer model needs no torch, a data set does
+    except (InputError, ImportError) as error:  # loading a data set may need torch, which may be missing
         if wanted == "data":
             raise
         return None, f"random codes (no test data: {error})"
@@ -164,7 +164,7 @@ def real_golden(
 
 
 def stored_sequences(model: IntegerModel | IntegerReservoir, splits: Splits) -> Stored:
-    """Return evenly spaced test sequences, as many as fit into a page."""
+    """Return evenly spaced test sequences, as many as fit on a page."""
     import torch
 
     from hadamrnn.export.page import Stored, stored_rows
@@ -178,7 +178,7 @@ def stored_sequences(model: IntegerModel | IntegerReservoir, splits: Splits) -> 
 
 
 def stored_examples(model: IntegerModel | IntegerReservoir, path: Path) -> Stored:
-    """Return examples of an npz file: series `x` in units of the training data, and their labels `y`."""
+    """Return examples from an npz file: series `x` in units of the training data, and their labels `y`."""
     from hadamrnn.data.labels import class_numbers
     from hadamrnn.data.npz import check_array, check_inputs, read_npz, time_first
     from hadamrnn.export.page import Stored, stored_rows
@@ -200,7 +200,7 @@ def stored_examples(model: IntegerModel | IntegerReservoir, path: Path) -> Store
 
 
 def task_pad(model: IntegerModel | IntegerReservoir, splits: Splits) -> dict[str, Any] | None:
-    """Return a pad for a task that reads images, None for the others."""
+    """Return a drawing pad for a task that reads images, None for other tasks."""
     import torch
 
     from hadamrnn.export.page import drawing_pad

@@ -1,4 +1,4 @@
-"""The one exception that means "the caller's input breaks a rule", and how its messages show values."""
+"""Define the exception for input that breaks a rule, and format values for its messages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class InputError(ValueError):
 
 
 class SaturationWarning(UserWarning):
-    """Warning that numbers of an integer network were clipped, so its outputs may be wrong."""
+    """Warning that values in an integer network were clipped, so its outputs may be wrong."""
 
 
 @contextmanager
 def naming(source: object) -> Iterator[None]:
-    """Prefix the message of an `InputError` in this block with the name of a source."""
+    """Prefix the message of any `InputError` raised in this block with the name of a source."""
     try:
         yield
     except InputError as error:
@@ -32,7 +32,7 @@ def naming(source: object) -> Iterator[None]:
 
 
 def damaged(source: object, reason: object) -> InputError:
-    """Return the error for a file with content that this package did not write."""
+    """Return the error for a file whose content this package did not write."""
     return InputError(f"{source} is damaged: {reason}")
 
 
@@ -56,13 +56,13 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question about the nearest known name, to append to a sentence; empty if no name is known."""
+    """Return a question with the nearest known name, to append to a sentence; empty if no name is known."""
     nearest = get_close_matches(str(name), list(known), n=1, cutoff=0.0)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def printable(text: str) -> str:
-    """Return a text for one line of a terminal, with control characters escaped.
+    """Escape control characters, so that a text is safe on one line of a terminal.
 
     >>> printable("a\\x1b[31m b\\nc")
     'a\\\\x1b[31m b\\\\nc'
@@ -74,7 +74,7 @@ def printable(text: str) -> str:
 
 
 def short(value: object) -> str:
-    """Return a value for an error message: on one line, shortened if it is long."""
+    """Format a value for an error message: on one line, shortened if it is long."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # an int with too many digits to print

@@ -1,11 +1,11 @@
-"""Write files completely or not at all, and read them with distrust.
+"""Write files atomically, and read them without trusting their content.
 
-Readers only take regular files of bounded size. Whatever is wrong with a file raises an `InputError` of one
-line that names it. Start at `write_atomically` and `read_regular`.
+Readers accept only regular files of bounded size. Any problem with a file raises a one-line `InputError` that
+names the file. Start at `write_atomically` and `read_regular`.
 
-`locked` gives a run folder to one process: a lock of the operating system ends with its process, so nothing
-is left that blocks the next command. `claim` shares work between machines, also on shared file systems, where
-such locks are not reliable: its owner refreshes a file while it works.
+`locked` gives one process exclusive use of a run folder. The operating system releases the lock when the
+process ends, so a crash never blocks the next command. `claim` shares work between machines, also on shared
+file systems, where such locks are unreliable: the owner of a claim refreshes a file while it works.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ CHECKPOINT_FILE = "resume.safetensors"
 MAX_TEXT_BYTES = 1 << 24
 MAX_TENSOR_BYTES = 1 << 32
 MAX_HEADER_BYTES = 1 << 20
-SEAL = "sha256"  # entry with the checksum in a safetensors file's metadata
+SEAL = "sha256"  # metadata entry of a safetensors file that holds the checksum
 LOCK_NAME = ".lock"
 LEASE_SECONDS = 30.0  # a claim that is not refreshed for this long is abandoned
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Replace the file at `path` in one step: a crash or a full disk leaves the old one unchanged."""
+    """Replace the file at `path` atomically: a crash or a full disk leaves the old one unchanged."""
     target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
@@ -64,7 +64,7 @@ def read_regular(path: str | Path, limit: int = MAX_TEXT_BYTES) -> bytes:
 
 
 def check_regular(path: str | Path, limit: int) -> None:
-    """Refuse a file that is missing or too large, and folders, pipes and devices, which might block."""
+    """Refuse a path that is missing, too large, a folder, or a pipe or device, which might block."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError) as error:
@@ -77,7 +77,7 @@ def check_regular(path: str | Path, limit: int) -> None:
 
 
 def check_new_folder(path: Path, advice: str, ignored: Collection[str] = ()) -> None:
-    """Refuse a file, or a folder that is not empty, apart from hidden files and `ignored`."""
+    """Refuse a file, and a folder that contains anything but hidden files and `ignored`."""
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     is_file = path.exists() and not path.is_dir()
     if is_file or any(not name.startswith(".") for name in names - set(ignored)):
@@ -88,7 +88,7 @@ def check_new_folder(path: Path, advice: str, ignored: Collection[str] = ()) -> 
 def read_json(
     path: str | Path, kind: str, version: int, advice: str, limit: int = MAX_TEXT_BYTES
 ) -> dict[str, Any]:
-    """Return the fields of a JSON file of this package without its format, which is checked."""
+    """Read a JSON file of this package, check its format, and return the other fields."""
     values = parse_json(read_regular(path, limit), path)
     if not isinstance(values, dict):
         raise damaged(path, f"it must hold names and values. {advice}")
@@ -125,14 +125,14 @@ def parse_yaml(text: str, source: str | Path) -> Any:
 
     try:
         return yaml.load(text, Loader)
-    except Exception as error:  # PyYAML lets errors of int(), date() and its own look-ups through
+    except Exception as error:  # PyYAML does not wrap errors of int(), date() and its own look-ups
         raise unreadable(source, "YAML file", error) from error
 
 
 def check_format(
     found: Mapping[str, Any], source: str | Path, kind: str, version: object, advice: str
 ) -> None:
-    """Refuse a file with another `format` than `kind`, or another `version`."""
+    """Refuse a file whose `format` is not `kind`, or whose `version` differs."""
     if (found.get("format"), found.get("version")) != (kind, version):
         got = f"format {found.get('format')!r:.40}, version {found.get('version')!r:.20}"
         raise InputError(f"{source} must be a {kind} of version {version}, got {got}. {advice}")
@@ -141,20 +141,20 @@ def check_format(
 def seal(content: bytes) -> bytes:
     """Return a safetensors file with a checksum over header and tensors in its metadata.
 
-    The keys of the header are sorted, so that equal content gives equal bytes: the library writes its
+    The keys of the header are sorted so that equal content gives equal bytes; the safetensors library writes
     metadata in the random order of a hash map.
     """
     header, tensors = split_header(content, "The file")
     header["__metadata__"][SEAL] = _checksum(header, tensors)
     text = _canonical(header)
-    text += b" " * (-len(text) % 8)  # tensors start at a multiple of 8, as in the original
+    text += b" " * (-len(text) % 8)  # tensors must start at a multiple of 8 bytes
     return len(text).to_bytes(8, "little") + text + tensors
 
 
 def read_sealed(path: str | Path, kind: str, version: str, advice: str) -> tuple[dict[str, str], bytes]:
-    """Return the metadata and the whole content of a safetensors file, its format and checksum verified.
+    """Verify the format and checksum of a safetensors file; return its metadata and its whole content.
 
-    `advice` is added to the error for a file of another format.
+    `advice` is appended to the error if the file has another format.
     """
     content = read_regular(path, MAX_TENSOR_BYTES)
     header, tensors = split_header(content, path)
@@ -176,7 +176,7 @@ def one_line(error: object) -> str:
 
 
 def split_header(content: bytes, source: str | Path) -> tuple[dict[str, Any], bytes]:
-    """Return the header and the tensors' bytes of a safetensors file, whose lengths are checked."""
+    """Split a safetensors file into its header and its tensors' bytes, checking the lengths."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(MAX_HEADER_BYTES, len(content) - 8):
         raise damaged(source, "it is shorter than its header says, or no safetensors file.")
@@ -188,7 +188,7 @@ def split_header(content: bytes, source: str | Path) -> tuple[dict[str, Any], by
 
 
 def _checksum(header: Mapping[str, Any], tensors: bytes) -> str:
-    """Return the SHA-256 of the header without its seal, and of the tensors."""
+    """Return the SHA-256 of the header without its seal, followed by the tensors."""
     metadata = {name: text for name, text in header["__metadata__"].items() if name != SEAL}
     digest = hashlib.sha256(_canonical({**header, "__metadata__": metadata}))
     digest.update(tensors)
@@ -221,7 +221,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _sign(descriptor: int) -> None:
-    """Write the number of this process into the file that it has locked."""
+    """Write this process's id into the file that it has locked."""
     os.ftruncate(descriptor, 0)
     os.write(descriptor, str(os.getpid()).encode())
 
@@ -239,12 +239,12 @@ def claim(
 ) -> Iterator[SoftFileLease | None]:
     """Yield the claim on `name`, or None if another process has it.
 
-    The claim of a process that died on this machine is free at once. One from another machine is free when
-    it has not been refreshed for `LEASE_SECONDS`, which only a waiting caller finds out. The owner of a
-    claim that was taken over finds the reason in its `compromise`.
+    The claim of a dead process on this machine can be taken over at once. A claim from another machine can
+    be taken over when it has not been refreshed for `LEASE_SECONDS`, so the caller must wait that long. The
+    owner of a claim that was taken over finds the reason in its `compromise`.
 
     Args:
-        stop: called while waiting; returns True to end the wait.
+        stop: called while waiting; if it returns True, the wait ends.
     """
     from filelock import SoftFileLease, Timeout
 

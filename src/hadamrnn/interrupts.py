@@ -1,7 +1,7 @@
 """End a command on SIGINT (Ctrl-C) or SIGTERM with one line and exit status 130 or 143.
 
-`raise_on_signals` is for a whole process, before its heavy imports; `stopped_by_signals` is for a piece of
-work that can stop by itself when asked, as training does with a checkpoint.
+`raise_on_signals` is for a whole process, before its slow imports; `stopped_by_signals` is for work that can
+stop on request, as training does by writing a checkpoint.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Interrupted(KeyboardInterrupt):
 def raise_on_signals() -> None:
     """Make the first signal raise `Interrupted`, so that clean-up runs; the second ends the process at once.
 
-    A signal during an import also ends it at once, because C modules would turn an exception into a
-    traceback.
+    A signal during an import also ends the process at once, because an exception inside a C module's import
+    would end in a traceback.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -59,17 +59,17 @@ def raise_on_signals() -> None:
 
 
 def restore_defaults() -> None:
-    """Let signals kill the process again, the system's default, once nothing is left to clean up."""
+    """Restore the system's default, so that signals kill the process, once nothing is left to clean up."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_DFL)
 
 
 @contextmanager
 def stopped_by_signals(advice: Callable[[], str] = lambda: REPEAT) -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether a signal has come.
+    """Yield a function that returns whether a signal has arrived.
 
-    The block then ends by itself, and `Interrupted` is raised at its end. A second signal raises at once.
-    `advice` says how to continue.
+    The block should then finish, and `Interrupted` is raised at its end. A second signal raises at once.
+    `advice` tells the user how to continue.
     """
     caught: list[int] = []
 
@@ -83,7 +83,7 @@ def stopped_by_signals(advice: Callable[[], str] = lambda: REPEAT) -> Iterator[C
         yield lambda: bool(caught)
     except InputError:
         if not caught:
-            raise  # after a signal, errors only concern unfinished work
+            raise  # after a signal, errors of the unfinished work do not matter
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,8 +1,8 @@
 """`Network`: the frozen description of an architecture, stored in every file and configuration.
 
-It has no weights, imports no torch, and alone validates its fields: each declares its
-type and range. `nn.model.SequenceModel` builds a torch module from it, `quantization.lowering` integers.
-Other packages describe other kinds of network: see `hadamrnn.architecture`.
+It has no weights and imports no torch. Its fields declare their types and ranges and are validated only here.
+`nn.model.SequenceModel` builds a torch module from it, and `quantization.lowering` an integer network.
+Other packages can describe other kinds of network: see `hadamrnn.architecture`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Recurrence = Annotated[str, OneOf(RECURRENCES)]
 
 @dataclass(frozen=True)
 class Network(Architecture):
-    """The shape of a Hadamard network.
+    """The architecture of a Hadamard network.
 
-    The defaults are the paper's: no leak, one layer, only the last state is read out. `activation_bits` None
-    means floating point. With `layer_sizes`, `hidden_size` is the last of them and `num_layers` their number.
+    The defaults are the paper's: no leak, one layer, and a read-out of the last state only. `activation_bits=None`
+    means floating point. With `layer_sizes`, `hidden_size` is the last size and `num_layers` their number.
 
     >>> Network(input_size=1, hidden_size=512, output_size=10, num_blocks=8).block_size
     64
@@ -79,7 +79,7 @@ class Network(Architecture):
         self._check_readouts()
 
     def _settle_widths(self) -> None:
-        """Derive width and depth from `layer_sizes`; equal widths need no list."""
+        """Derive width and depth from `layer_sizes`, and drop the list if all widths are equal."""
         if not self.layer_sizes:
             return
         check_int("The number of layer_sizes", len(self.layer_sizes), 1, MAX_LAYERS)
@@ -96,7 +96,7 @@ class Network(Architecture):
                 f"num_blocks must divide hidden_size, got {self.num_blocks} for hidden_size "
                 f"{width}. Nearest divisors: {' and '.join(map(str, nearest))}."
             )
-        order_factors(width // self.num_blocks)  # raises an error with the nearest orders
+        order_factors(width // self.num_blocks)  # raises an error that names the nearest orders
 
     def _check_readouts(self) -> None:
         if not self.readouts or len(set(self.readouts)) < len(self.readouts):
@@ -123,12 +123,12 @@ class Network(Architecture):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The units of each layer, the lowest first."""
+        """The number of units of each layer, lowest layer first."""
         return self.layer_sizes or (self.hidden_size,) * self.num_layers
 
     @property
     def block_leaks(self) -> tuple[int, ...]:
-        """k of each block of any layer, 0 for blocks that do not leak; empty if none does.
+        """The leak k of each block of a layer, 0 for blocks that do not leak; empty if no block leaks.
 
         >>> Network(hidden_size=8, num_blocks=4, leak=(1, 0, 2)).block_leaks
         (1, 0, 2, 1)
@@ -139,7 +139,7 @@ class Network(Architecture):
 
     @property
     def decays(self) -> tuple[float, ...]:
-        """lambda of each block; empty if no block leaks.
+        """The decay factor lambda of each block; empty if no block leaks.
 
         >>> Network(hidden_size=8, num_blocks=4, leak=(1, 0, 2)).decays
         (0.5, 1.0, 0.75, 0.5)
@@ -153,18 +153,18 @@ class Network(Architecture):
 
     @property
     def counts_steps(self) -> bool:
-        """Whether a read-out sums over steps, so that in integers the sequence length is bounded."""
+        """Whether a read-out sums over steps, which limits the sequence length in integers."""
         return any(kind in COUNTED for kind in self.readouts)
 
     def has_skip(self, layer: int) -> bool:
-        """Return whether a layer adds its input to its output; ids cannot be added."""
+        """Return whether a layer adds its input to its output; a layer that reads ids cannot."""
         size_read = self.cell_input_sizes[layer * self.directions]
         same_width = size_read == self.directions * self.widths[layer]
         return self.skip and same_width and layer < self.num_layers - 1 and (layer > 0 or not self.takes_ids)
 
     @property
     def scales_layers(self) -> bool:
-        """Whether the integer network has gains and offsets between layers."""
+        """Whether the integer network has a gain and an offset per unit between layers."""
         return self.normalize or self.skip
 
     @property
@@ -174,7 +174,7 @@ class Network(Architecture):
 
     @property
     def features_per_unit(self) -> int:
-        """The number of features of each unit of the last layer."""
+        """The number of features per unit of the last layer."""
         return features_per_unit(self.readouts, self.thresholds)
 
     @property
@@ -206,7 +206,7 @@ class Network(Architecture):
 
     @property
     def cell_input_sizes(self) -> tuple[int, ...]:
-        """The input size of each cell, the lowest layer first.
+        """The input size of each cell, lowest layer first.
 
         >>> Network(9, 128, num_layers=3, bidirectional=True).cell_input_sizes
         (9, 9, 256, 256, 256, 256)
@@ -216,7 +216,7 @@ class Network(Architecture):
 
     @property
     def cell_sizes(self) -> tuple[int, ...]:
-        """The units of each cell, the lowest layer first."""
+        """The number of units of each cell, lowest layer first."""
         return tuple(width for width in self.widths for _ in range(self.directions))
 
     @property
@@ -235,7 +235,7 @@ class Network(Architecture):
         return sum(self.cell_sizes) * self.input_bias + self.output_size
 
     def __str__(self) -> str:
-        """Describe the network, as `512 units in 8 blocks, 4-bit weights, 12-bit states`.
+        """Describe the network, for example `512 units in 8 blocks, 4-bit weights, 12-bit states`.
 
         >>> str(Network(layer_sizes=(128, 64), leak=(1,), readouts=("mean", "max")))
         '128 + 64 units, leak 1, reads out mean,max, 4-bit weights, float states'
@@ -264,7 +264,7 @@ def features_per_unit(readouts: Sequence[str], thresholds: int) -> int:
 
 
 def architecture(kind: str) -> type[Architecture]:
-    """Return the class that describes a kind of network: `Network`, or one of an installed package."""
+    """Return the class that describes a kind of network: `Network`, or a class from an installed package."""
     if kind == HADAMRNN:
         return Network
     check_name("model", kind, (HADAMRNN, *packages.names(packages.NETWORKS)))
@@ -280,7 +280,7 @@ def network_values(network: Architecture) -> dict[str, Any]:
 
 
 def read_architecture(values: object) -> Architecture:
-    """Return the network of any kind that `network_values` described."""
+    """Rebuild a network of any kind from the values of `network_values`."""
     fields = dict(values) if isinstance(values, Mapping) else {}
     for name in ("kind", "input_size", "hidden_size", "output_size"):
         if name not in fields:
@@ -289,7 +289,7 @@ def read_architecture(values: object) -> Architecture:
 
 
 def read_network(values: object) -> Network:
-    """Return the Hadamard network that `network_values` described.
+    """Rebuild a Hadamard network from the values of `network_values`.
 
     >>> read_network({"kind": "hadamrnn", "input_size": 1, "hidden_size": 8, "output_size": 9}).hidden_size
     8
@@ -298,7 +298,7 @@ def read_network(values: object) -> Network:
 
 
 def hadamard(network: Architecture) -> Network:
-    """Return the description if it is that of a Hadamard network; refuse others."""
+    """Return the description unchanged if it describes a Hadamard network; refuse others."""
     if not isinstance(network, Network):
         raise InputError(f"A Hadamard network is needed, got a {network.kind}. Use the model {HADAMRNN}.")
     return network

@@ -1,4 +1,4 @@
-"""The version of this package, and the tasks, network types and commands that other packages offer.
+"""Find the version of this package, and the tasks, network kinds and commands that other packages offer.
 
 Installed packages extend this one through entry points in the groups below. Looking for names
 imports nothing; `load` imports one requested object. Start at `load`.
@@ -58,7 +58,7 @@ def load(group: str, name: str) -> Any:
 
 @cache
 def package_version() -> str:
-    """Return the version, as `0.1.0`.
+    """Return the version of this package, such as `0.1.0`.
 
     >>> package_version()[0].isdigit()
     True
@@ -75,6 +75,6 @@ def installed_version(package: str) -> str | None:
 
 
 def source_version(pyproject: Path) -> str:
-    """Return the version in a project file, `unknown` if the file is not this package's."""
+    """Return the version in a project file, or `unknown` if the file belongs to another package."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"] if pyproject.is_file() else {}
     return str(project["version"]) if project.get("name") == NAME else "unknown"

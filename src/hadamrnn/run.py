@@ -1,9 +1,9 @@
-"""A run directory, which keeps configuration, data, model and integer model together. Start at `Run.open`.
+"""Use a run directory: its configuration, data, model and integer model. Start at `Run.open`.
 
     run = train(resolve_config("digits"), "runs/digits")
     run.evaluate().value, run.quantize().integer_value, run.export("digits_c")
 
-A run refuses data, models, checkpoints and configurations that are not its own. An integer model names its
+A run refuses data, models, checkpoints and configurations that are not its own. An integer model identifies its
 float model by the SHA-256 of `model.safetensors`.
 """
 
@@ -63,9 +63,9 @@ class RunOptions:
 
     Args:
         data_dir: folder of the public data sets.
-        watcher: shows progress.
+        watcher: receives the progress, to show it.
         checkpoint_seconds: time between checkpoints.
-        stop: called after every step; True ends the run with a checkpoint.
+        stop: called after every step; if it returns True, the run ends with a checkpoint.
         splits: the task's data, if already loaded.
     """
 
@@ -92,7 +92,7 @@ class Run(RunFolder):
 
     @cached_property
     def model(self) -> SequenceModel:
-        """The best model by validation so far."""
+        """The model with the best validation figure so far."""
         if self.outcome is not None:
             return self.outcome.model
         return load_model(self._own_model_file()).eval()
@@ -104,7 +104,7 @@ class Run(RunFolder):
         return load_integer(self.path)
 
     def _own_model_file(self) -> Path:
-        """Return the path of the float model, which must belong to this run."""
+        """Return the path of the float model, after checking that it belongs to this run."""
         if not self.model_path.is_file():
             raise InputError(
                 f"{self.path} holds no model yet. Continue with: hadamrnn train --resume {self.path}."
@@ -114,12 +114,12 @@ class Run(RunFolder):
 
     @cached_property
     def splits(self) -> Splits:
-        """The data of the run, prepared as in training; changed data are refused."""
+        """The run's data, prepared as in training; data that have changed are refused."""
         config, preparation = self.config, self.facts
         return load_task(config.task, self.data_dir, preparation, **config.task_options)
 
     def predictor(self, integer: bool = False, threads: int | None = None) -> SequenceModel | IntegerNetwork:
-        """Return the float model, or the integer model with its saturation counters at zero."""
+        """Return the float model, or the integer model with its saturation counters reset to zero."""
         if not integer:
             return self.model
         return IntegerNetwork(self.integer, threads)
@@ -190,7 +190,7 @@ class Run(RunFolder):
     def quantize(
         self, config: QuantizeConfig | None = None, *, split: Part = "test", threads: int | None = None
     ) -> Quantization:
-        """Write the integer model into the run, and return it with the metric of both models over `split`."""
+        """Write the integer model into the run; return it with both models' metric over `split`."""
         with locked(self.path):
             integer, _ = quantize(self.model, self.splits, config or QuantizeConfig())
             samples, metric = getattr(self.splits, split), self.facts.metric
@@ -213,9 +213,9 @@ class Run(RunFolder):
             )
 
     def export(self, out: str | Path, to: ExportFormat = "c", name: str = "net", **options: Any) -> Export:
-        """Write the run as a self-contained directory; `options` are those of `hadamrnn.deployment.write`.
+        """Export the run to a self-contained directory; `options` are those of `hadamrnn.deployment.write`.
 
-        A run without an integer model is quantized first. ONNX uses the models that the run has.
+        A run without an integer model is quantized first, except for ONNX, which exports the models that exist.
         """
         quantized = (self.path / INTEGER_FILE).exists()
         if to == "onnx":
@@ -234,7 +234,7 @@ class Run(RunFolder):
 
 
 def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = None) -> Run:
-    """Train a new model with the run directory `out`. Wrong input leaves no directory behind."""
+    """Train a new model in the run directory `out`; invalid input leaves no directory behind."""
     options = options or RunOptions()
     processes = join_processes(config.dtype)
     first = processes.rank == 0
@@ -250,7 +250,7 @@ def train(config: TrainingConfig, out: str | Path, options: RunOptions | None = 
 
 
 def resume(path: str | Path, options: RunOptions | None = None) -> Run:
-    """Continue the run at `path`; the end is bit for bit that of the uninterrupted run."""
+    """Resume the run at `path`; the result is bit for bit that of an uninterrupted run."""
     options = options or RunOptions()
     run = Run.open(path, options.data_dir)
     changes = run.version_changes()
@@ -275,7 +275,7 @@ def _prepare(
     processes: Processes,
     preparation: Preparation | None = None,
 ) -> Trainer:
-    """Return a trainer with the task's data, prepared as before if requested, and a newly built model."""
+    """Return a trainer with a newly built model and the task's data, prepared as before if requested."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     splits = options.splits

@@ -1,10 +1,10 @@
-"""Settings: declare the type and range of a value once, where the value itself is declared.
+"""Declare the type and range of a setting once, in the annotation of its field or parameter.
 
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
 
-`coerce` checks a value against such a declaration, whether it comes from a YAML file, a caller or the command
-line, and `check` does so without converting it; `read_text` first turns the text of a command line into a
-value. `from_json` reads a dataclass that this package wrote. Every error is one line.
+`coerce` checks and converts a value from a YAML file, a caller or the command line by such a declaration, and
+`check` does so without converting. `read_text` first parses the text of a command line. `from_json` reads a
+dataclass that this package wrote. Every error is one line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from `low` to `high`; a round bracket in `ends` leaves that end out.
+    """The numbers from `low` to `high`; a round bracket in `ends` excludes that end.
 
     >>> str(Range(1, 64)), str(Range(0, 1, "(]")), 0 in Range(0, 1, "(]")
     ('1..64', '(0, 1]', False)
@@ -56,7 +56,7 @@ class Range:
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of these values; for a `str` whose callers need no Literal.
+    """One of these values, for a `str` setting whose type need not be a Literal.
 
     >>> "mean" in OneOf(("last", "mean")), str(OneOf(("last", "mean")))
     (True, 'last, mean')
@@ -99,7 +99,7 @@ def _cached_types(owner: Any) -> dict[str, Any]:
 
 
 def validate_fields(instance: Any) -> None:
-    """Check and convert every field of a frozen dataclass by its declaration; for `__post_init__`."""
+    """Check and convert every field of a frozen dataclass by its declaration, in its `__post_init__`."""
     types = field_types(type(instance))
     for each in dataclasses.fields(instance):
         value = coerce(each.name, getattr(instance, each.name), types[each.name])
@@ -130,7 +130,7 @@ def coerce(name: str, value: object, hint: Any) -> Any:
 
 
 def check(name: str, value: object, hint: Any) -> None:
-    """Refuse a value of another type or range than `hint` declares; convert nothing.
+    """Refuse a value whose type or range differs from what `hint` declares; convert nothing.
 
     >>> check("bits", 9, Annotated[int, Range(2, 8)] | Annotated[str, OneOf(("ternary",))])
     Traceback (most recent call last):
@@ -145,13 +145,13 @@ def check_int(name: str, value: object, low: int, high: int) -> None:
 
 
 def check_equal(name: str, value: object, expected: object) -> None:
-    """Refuse any value but the one that something else determines."""
+    """Refuse a value that differs from the one that something else determines."""
     if value != expected:
         raise InputError(f"{name} must be {short(expected)}, got {short(value)}.")
 
 
 def check_shape(name: str, array: Any, *axes: int | str) -> None:
-    """Refuse an array or a tensor of other axes than these; a text stands for an axis of any length.
+    """Refuse an array or tensor whose shape differs from this one; a text stands for an axis of any length.
 
     >>> check_shape("x", memoryview(b"abc"), "batch", 4)
     Traceback (most recent call last):
@@ -165,9 +165,9 @@ def check_shape(name: str, array: Any, *axes: int | str) -> None:
 
 
 def from_json(kind: type[T], values: object, source: str | Path) -> T:
-    """Build a dataclass from `values`, which must have exactly its fields in their declared types.
+    """Build a dataclass from `values`, which must have exactly its fields with their declared types.
 
-    Lists become tuples for fields of tuples, and whole numbers may be floats; errors name `source`.
+    Lists become tuples if the field is a tuple, and floats may be whole numbers; errors name `source`.
 
     >>> from_json(Range, {"low": 1, "high": 2.5}, "a file")
     Range(low=1.0, high=2.5, ends='[]')
@@ -213,7 +213,7 @@ def read_text(name: str, text: str, hint: Any) -> Any:
 
 
 def read_scalar(text: str) -> int | float | bool | str | None:
-    """Parse a text without a declared type: a number, true, false, none, or the text itself.
+    """Parse text without a declared type: as a number, true, false, none, or the text itself.
 
     >>> [read_scalar(text) for text in ("16", "0.5", "true", "none", "2020-13-45")]
     [16, 0.5, True, None, '2020-13-45']
@@ -229,7 +229,7 @@ _UNFIT = object()
 
 
 def _validated(name: str, value: object, hint: Any, given: object = None) -> Any:
-    """Convert `value` to the type in `hint`, or refuse it; the error shows `given` if it was text."""
+    """Convert `value` to the type in `hint`, or refuse it; the error quotes `given`, the original text, if any."""
     bounds: list[str] = []
     for kind, bound in _choices(hint):
         fitting = _fitting(name, value, kind)

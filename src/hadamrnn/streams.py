@@ -1,8 +1,8 @@
-"""Process long recordings like a device: push windows, raise events and compare them with labels.
+"""Process long recordings as a device does: classify windows, raise events and compare them with labels.
 
-An incident is a run of rows with one label that is not background. An event of its class from its first row
-until one window after its last row detects it; any other event is a false alarm. Start at `read_streams`,
-then `try_decisions` and `choose` find a `Decision`, and `raise_events` and `compare` apply it.
+An incident is a run of rows with the same label, if this is not a background label. It is detected by an event
+of its class between its first row and one window after its last row; any other event is a false alarm. Start at
+`read_streams`; `try_decisions` and `choose` find a `Decision`, and `raise_events` and `compare` apply it.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from hadamrnn.quantization.results import Saturation
 from hadamrnn.run import Run
 
 BACKGROUND = ("background", "idle", "none", "normal", "nothing", "ok", "other", "rest", "silence", "unknown")
-VOTES = ((1, 1), (2, 3), (3, 5), (4, 6))  # values of k of n that `tune` tries
+VOTES = ((1, 1), (2, 3), (3, 5), (4, 6))  # k-of-n votes that `tune` tries
 WINDOWS_AT_ONCE = 1024
-SHARES = np.geomspace(1, 1e-5, 61)  # shares of wrong votes that pass a threshold
+SHARES = np.geomspace(1, 1e-5, 61)  # fractions of wrong votes that a threshold lets pass
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """One recording as a device reads it.
+    """One recording, in the form in which a device reads it.
 
     Args:
         name: name of the file.
         start: first row in the file.
-        values: the signal, `(rows, channels)`, and `labels` the class of each row.
-        raw: input of the device, `(steps, channels)` raw codes of `rows_per_step` rows of the signal each.
-        ends: last row of each window, with the `classes` and `margins` of its logits.
-        saturation: clipped inputs, and clipped states of all windows.
+        values, labels: the signal, `(rows, channels)`, and the class of each row.
+        raw: the device's input, raw codes `(steps, channels)`; one step covers `rows_per_step` rows.
+        ends, classes, margins: last row of each window, and the class and margin of its logits.
+        saturation: number of clipped inputs, and of clipped states in all windows.
     """
 
     name: str
@@ -72,14 +72,14 @@ class Stream:
 
     @cached_property
     def runs(self) -> list[tuple[str, int, int]]:
-        """Return label, first row and end row of each run of rows with one label."""
+        """Return the label, first row and end row of each run of rows with the same label."""
         edges = [0, *(np.flatnonzero(self.labels[1:] != self.labels[:-1]) + 1).tolist(), len(self.labels)]
         return [(str(self.labels[start]), start, end) for start, end in pairwise(edges)]
 
 
 @dataclass(frozen=True)
 class Report:
-    """The quality of events: incidents, detections, latencies, and false alarms per hour."""
+    """The quality of the events: incidents, detections, latencies, and false alarms per hour."""
 
     hours: float
     incidents: int
@@ -119,9 +119,9 @@ Event = tuple[int, int]  # row and class
 
 
 def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
-    """Return recordings as streams of the run's integer network, and its window and hop in steps.
+    """Read recordings as streams for the run's integer network; also return its window and hop in steps.
 
-    Consecutive rows of one group in a file are one stream, because no device reads two people in turn.
+    Consecutive rows of one group in a file form one stream, because a device does not alternate between people.
     """
     if run.config.task != "recordings" or not run.facts.class_names:
         raise InputError(f"Streams need a run trained on recordings with labels, got {run.config.task}.")
@@ -138,7 +138,7 @@ def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
 
 
 def window_steps(options: RecordingOptions) -> tuple[int, int, int]:
-    """Return the steps of the network per window (whole hops) and per hop, and the rows per step."""
+    """Return the network's steps per window (a multiple of the hop) and per hop, and the rows per step."""
     front_end, (window, hop) = options.front_end, options.window_and_hop
     rows = 1 if front_end is None else front_end.hop
     steps = window if front_end is None else front_end.num_frames(window)
@@ -171,7 +171,7 @@ def _stream(run: Run, name: str, pieces: Sequence[Segment], front_end: Any, wind
 
 
 def rows_per_second(run: Run, given: float | None, tuned: float | None = None) -> float:
-    """Return the sample rate of recordings: of training or tuning if one is known, else the given one."""
+    """Return the sample rate of the training or tuning recordings if it is known, else the given one."""
     trained = run.config.task_options.get("rate")
     known, when = (trained, "training") if trained is not None else (tuned, "tuning")
     if given is not None and known is not None and given != known:
@@ -195,7 +195,7 @@ def device_codes(run: Run, values: NDArray[Any]) -> NDArray[np.int64]:
 def window_logits(
     model: IntegerModel, raw: NDArray[np.int64], window: int, hop: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], Saturation]:
-    """Return the last step of every window and its logits, those of `SlidingWindow`, and what was clipped."""
+    """Return every window's last step, its logits as `SlidingWindow` computes them, and the saturation."""
     codes, inputs = encode_raw(model, raw)
     if len(codes) < window:
         return (
@@ -218,13 +218,13 @@ def joint_saturation(streams: Sequence[Stream]) -> Saturation:
 
 
 def is_own_data(run: Run, path: Path) -> bool:
-    """Return whether recordings are among those that the run was trained with."""
+    """Return whether any of the recordings were used to train the run."""
     own = Path(run.config.task_options["path"]).resolve()
     return own in (path.resolve(), *path.resolve().parents)
 
 
 def raise_events(stream: Stream, decision: Decision) -> list[Event]:
-    """Return the events of a stream."""
+    """Return the events that a decision raises on a stream."""
     decider, events = Decider(decision), []
     rows = zip(stream.ends.tolist(), stream.classes.tolist(), stream.margins.tolist(), strict=True)
     for row, label, lead in rows:
@@ -242,7 +242,7 @@ def compare(
     tolerance: int,
     rate: float,
 ) -> Report:
-    """Compare events with incidents; one within `tolerance` rows after its incident still detects it."""
+    """Compare events with incidents; an event up to `tolerance` rows after an incident still detects it."""
     incidents = false_alarms = 0
     latencies: list[float] = []
     for stream, raised in zip(streams, events, strict=True):
@@ -264,7 +264,7 @@ def compare(
 
 
 def choose_background(streams: Sequence[Stream], names: Sequence[str], given: Collection[str]) -> list[str]:
-    """Return the background classes: those given, those with a customary name, or the most frequent one."""
+    """Return the background classes: the given ones, else those with a usual name, else the most frequent one."""
     for name in given:
         check_name("A class", name, names)
     usual = [name for name in names if name.strip("_").lower() in BACKGROUND]
@@ -275,7 +275,7 @@ def choose_background(streams: Sequence[Stream], names: Sequence[str], given: Co
 
 
 def check_tunable(streams: Sequence[Stream], background: Collection[str]) -> None:
-    """Refuse recordings that lack incidents or background: they do not tell decisions apart."""
+    """Refuse recordings that lack incidents or background, because all decisions would look alike on them."""
     found = {label for stream in streams for label, _, _ in stream.runs}
     if found <= set(background) or not found & set(background):
         raise InputError(
@@ -295,9 +295,9 @@ def try_decisions(
     window: int,
     hop: int,
 ) -> list[Tried]:
-    """Return decisions of increasing strictness, with their reports.
+    """Return decisions of increasing strictness, each with its report.
 
-    The thresholds of a setting let the same share of each class's wrong windows pass.
+    The thresholds of one decision let the same fraction of each class's wrong windows pass.
     """
     wrong = _wrong_margins(streams, names, background)
     tolerance = window * streams[0].rows_per_step
@@ -317,7 +317,7 @@ def try_decisions(
 
 
 def choose(tried: Sequence[Tried], most: float) -> Tried:
-    """Return the decision with the most detections among those within the limit of false alarms per hour."""
+    """Return the decision that detects most among those within the limit of false alarms per hour."""
 
     def rank(pair: Tried) -> tuple[float, ...]:
         report = pair[1]
@@ -335,7 +335,7 @@ def choose(tried: Sequence[Tried], most: float) -> Tried:
 def _wrong_margins(
     streams: Sequence[Stream], names: Sequence[str], background: Collection[str]
 ) -> list[NDArray[np.int64]]:
-    """Return the sorted margins of the windows wrongly assigned to a class; labels are of the last row."""
+    """Return the sorted margins of windows wrongly assigned to a class; a window has its last row's label."""
     found: list[list[NDArray[np.int64]]] = [[] for _ in names]
     for stream in streams:
         truth = stream.labels[stream.ends]
@@ -345,6 +345,6 @@ def _wrong_margins(
 
 
 def _threshold(wrong: NDArray[np.int64], share: float) -> int:
-    """Return the least margin that at most this share of the wrong windows reaches."""
+    """Return the least margin that at most this fraction of the wrong windows reaches."""
     passing = int(share * len(wrong))
     return 0 if passing >= len(wrong) else int(min(wrong[len(wrong) - 1 - passing] + 1, NEVER - 1))

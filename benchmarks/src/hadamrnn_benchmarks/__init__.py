@@ -1,1 +1,1 @@
-"""Speed: every figure is measured beside a plain implementation in the same run."""
+"""Benchmarks: every figure is measured in the same run as a plain implementation."""

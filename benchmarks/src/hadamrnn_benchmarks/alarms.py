@@ -1,8 +1,8 @@
-"""The table of `docs/alarms.md`: whether a rate of false alarms holds on recordings that `tune` did not see.
+"""Write the table of `docs/alarms.md`: does a false-alarm rate hold on recordings that `tune` did not use?
 
-Recordings are people of UCI HAR and DSA-19, one activity after the other, and clips of Google-12 between
-stretches of noise. A network is trained on some of the people. Some of the others are left out in turn: a
-decision is tuned on the rest, for several rates, and measured on those left out. Start at `run_alarms`.
+A recording is a person of UCI HAR or DSA-19, one activity after another, or a series of Google-12 clips
+separated by noise. A network is trained on some of the people. The others are cross-validated: a decision is
+tuned at several rates on all but one group, and measured on that group. Start at `run_alarms`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ DSA = tuple(
     )
     for person in range(1, 9)
 )
-DSA_TRAIN, HAR_TRAIN = 4, 12  # people; the others tune and measure
-DSA_CHANNELS = 9  # those of the sensor on the torso
+DSA_TRAIN, HAR_TRAIN = 4, 12  # number of training people; the others are for tuning and measuring
+DSA_CHANNELS = 9  # channels of the sensor on the torso
 SPORTS = (
     *("sitting", "standing", "lying on back", "lying on side", "ascending", "descending"),
     *("elevator", "moving in elevator", "walking", "treadmill", "treadmill uphill", "running", "stepper"),
@@ -87,18 +87,18 @@ Recording = tuple[NDArray[Any], NDArray[np.object_]]  # values (rows, channels),
 
 @dataclass(frozen=True)
 class AlarmRow:
-    """The results of decisions on recordings that did not tune them. Rates are in events per hour."""
+    """The results of decisions on recordings that they were not tuned on. Rates are in events per hour."""
 
     recordings: str
     people: int
     asked: float
-    tuned: float  # the mean over the decisions
+    tuned: float  # mean over the decisions
     measured: float
-    worst: float  # the largest over recordings
+    worst: float  # largest over the recordings
     hours: float
     incidents: int
     detected: int
-    latency: float | None  # the median, in seconds
+    latency: float | None  # median, in seconds
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Source:
 
 
 def read_people(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
-    """Yield a recording of each person of UCI HAR."""
+    """Yield a recording of each person in UCI HAR."""
     parts = read_har(data_dir)
     people = sorted((int(person), number) for number in (0, 1) for person in np.unique(parts[number].subject))
     for count, (person, number) in enumerate(people):
@@ -124,7 +124,7 @@ def read_people(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
 
 
 def _joined(part: HarPart, rows: NDArray[np.bool_]) -> Recording:
-    """Return windows as one recording; the half that a window shares with the previous one appears once."""
+    """Join windows that overlap by half into one recording."""
     windows, activities = part.x[rows], part.activity[rows]
     half = windows.shape[1] // 2
     follows = [False, *(np.abs(windows[1:, :half] - windows[:-1, half:]).max((1, 2)) < 1e-6).tolist()]
@@ -136,7 +136,7 @@ def _joined(part: HarPart, rows: NDArray[np.bool_]) -> Recording:
 
 
 def read_sports(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
-    """Yield a recording of each person of DSA-19: five minutes of every activity, cut into minutes."""
+    """Yield a recording of each person in DSA-19: five minutes of every activity, in pieces of one minute."""
     for person, file in enumerate(DSA, 1):
         with np.load(fetch(file, data_dir)) as arrays:
             values = arrays["x"][:, :DSA_CHANNELS] * arrays["step"][:DSA_CHANNELS, None, None]
@@ -149,7 +149,7 @@ def read_sports(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
 
 
 def read_words(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
-    """Yield clips of Google-12 between stretches of noise; the speakers of the test do not train."""
+    """Yield recordings of Google-12 clips separated by noise; test speakers are not in the training part."""
     with np.load(fetch(KEYWORD_FILES["sound"], data_dir)) as arrays:
         sets = {name: (expand(arrays[f"x_{name}"]), arrays[f"y_{name}"]) for name in ("train", "test")}
         speakers = np.array([name.split(b"/")[-1].split(b"_")[0] for name in arrays["clip_test"]])
@@ -165,7 +165,7 @@ def read_words(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
 
 
 def _between_noise(clips: NDArray[Any], labels: NDArray[Any], noise: NDArray[Any]) -> Recording:
-    """Return clips in random order, seconds of noise before each, and noise at a tenth of its level."""
+    """Concatenate clips in random order with seconds of noise before each, at a tenth of the noise's own level."""
     random, sounds, names = np.random.RandomState(len(clips)), [], []
     for clip in random.permutation(len(clips)):
         pause, level = int(random.uniform(*PAUSES) * SOUND_RATE), random.uniform(0.2, 1)
@@ -212,7 +212,7 @@ SOURCES = {
 
 
 def run_alarms(data_dir: str | Path | None = None) -> list[AlarmRow]:
-    """Return a row for each source and each requested rate."""
+    """Measure each source at each requested rate."""
     rows = []
     for name, source in SOURCES.items():
         with tempfile.TemporaryDirectory() as place:
@@ -223,7 +223,7 @@ def run_alarms(data_dir: str | Path | None = None) -> list[AlarmRow]:
 
 
 def alarms_page(rows: Sequence[AlarmRow]) -> str:
-    """Return the page of these rows."""
+    """Return the Markdown of the page."""
     most = max(row.measured / row.asked for row in rows)
     verdict = textwrap.fill(
         f"Over all people left out, the false alarms measured are at most {most:.2f} times those asked for.",
@@ -253,7 +253,7 @@ def alarms_page(rows: Sequence[AlarmRow]) -> str:
 
 
 def write_recordings(source: Source, folder: Path, data_dir: str | Path | None) -> None:
-    """Write the recordings of a source as parquet files into a folder for each part."""
+    """Write the recordings of a source as parquet files, with one folder for each part."""
     for number, (part, (values, labels)) in enumerate(source.read(data_dir)):
         (folder / part).mkdir(parents=True, exist_ok=True)
         frame = pd.DataFrame(values, columns=list(source.columns))

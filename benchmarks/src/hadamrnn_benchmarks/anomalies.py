@@ -1,8 +1,8 @@
-"""The table of `docs/anomalies.md`: the detector beside others on SKAB, a water loop's sensors.
+"""Write the table of `docs/anomalies.md`: the detector compared with others on SKAB, sensors of a water circuit.
 
-By the published protocol the first 400 rows of each recording are for training and the rest for test, and the
-figures count all test rows together, each on its own. Settings are selected on the recordings of `other/`, by
-one rule for all detectors. Start at `run_anomalies`.
+In the published protocol the first 400 rows of each recording are for training and the rest for testing, and
+the figures count every test row separately over all recordings. Settings are selected on the recordings in
+`other/`, by the same rule for all detectors. Start at `run_anomalies`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ SKAB = DataFile(
 )
 TRAIN_ROWS, QUANTILE = 400, 0.99
 PARTS = ("other", "valve1", "valve2")
-TOLERANCE = 0.01  # difference of F1 within which fewer false alarms decide
+TOLERANCE = 0.01  # F1 scores within this of the best are ties, broken by fewer false alarms
 HADAMRNN = "HadamRNNDetector"
 MARGINS = (1.0, 1.1, 1.25, 1.35, 1.5, 2.0)
 SMOOTHING = (0, 3, 4)
 TITLE = "# Anomalies, measured"
-PUBLISHED = (  # F1, false alarms and missed anomalies over all recordings, in percent
+PUBLISHED = (  # F1, false alarms and missed anomalies over all recordings; rates in percent
     ("Conv-AE (published)", 0.78, 13.6, 28.0),
     ("MSET (published)", 0.78, 39.7, 14.1),
     ("T2+Q, PCA (published)", 0.76, 26.6, 24.9),
@@ -96,7 +96,7 @@ class Levels(NamedTuple):
 
 @dataclass(frozen=True)
 class AnomalyRow:
-    """One detector on the recordings of a part, or on all of them; shares lie in 0..1."""
+    """The results of one detector on one part or on all recordings; rates are fractions in 0..1."""
 
     detector: str
     setting: str
@@ -112,7 +112,7 @@ class AnomalyRow:
 
 
 def read_skab(data_dir: str | Path | None = None) -> list[Recording]:
-    """Return the recordings of SKAB with anomalies, in the order of their names."""
+    """Return the SKAB recordings that have anomalies, sorted by name."""
     with zipfile.ZipFile(fetch(SKAB, data_dir)) as archive:
         names = sorted(name for name in archive.namelist() if name.startswith(PARTS) and name[-4:] == ".csv")
         return [_recording(name, archive.read(name).decode()) for name in names]
@@ -126,7 +126,7 @@ def _recording(name: str, text: str) -> Recording:
 
 
 def run_anomalies(data_dir: str | Path | None = None, *, seeds: int = 5) -> tuple[list[AnomalyRow], float]:
-    """Return a row for each detector and part, settings selected on `other/`, and F1 of constant alarms."""
+    """Return a row for each detector and part, with settings selected on `other/`, and the F1 of a constant alarm."""
     recordings = read_skab(data_dir)
     rows = []
     for name, detector in DETECTORS.items():
@@ -137,7 +137,7 @@ def run_anomalies(data_dir: str | Path | None = None, *, seeds: int = 5) -> tupl
 
 
 def select(detector: Detector, recordings: Sequence[Recording], seeds: int) -> Setting:
-    """Return the setting with the fewest false alarms of those within `TOLERANCE` of the best F1."""
+    """Return the setting with the fewest false alarms among those within `TOLERANCE` of the best F1."""
     found: list[tuple[float, float, Setting]] = []
     for options in detector.grid():
         levels = [
@@ -192,13 +192,13 @@ def measure(
 
 
 def judge(recordings: Sequence[Recording], levels: Sequence[Levels], margin: float) -> Detected:
-    """Return the figures of alarms above `margin` times the quantile of the training rows."""
+    """Evaluate alarms above `margin` times the quantile of the training rows."""
     alarms = [each.every > margin * np.quantile(each.normal, QUANTILE) for each in levels]
     return compare(recordings, alarms)
 
 
 def compare(recordings: Sequence[Recording], alarms: Sequence[NDArray[np.bool_]]) -> Detected:
-    """Return the figures of alarms `(time,)` of each recording, over its test rows."""
+    """Evaluate the alarms `(time,)` of each recording on its test rows."""
     truth = np.concatenate([each.truth[TRAIN_ROWS:] for each in recordings])
     return Detected.of(truth, np.concatenate([each[TRAIN_ROWS:] for each in alarms]))
 
@@ -206,7 +206,7 @@ def compare(recordings: Sequence[Recording], alarms: Sequence[NDArray[np.bool_]]
 def integer_alarms(
     recordings: Sequence[Recording], setting: Setting, seed: int
 ) -> tuple[list[NDArray[np.bool_]], int]:
-    """Return the alarms of the integer network on each recording, and the largest number of bytes."""
+    """Return the integer network's alarms on each recording, and the largest size in bytes."""
     alarms, sizes = [], []
     for each in recordings:
         detector = _hadamrnn(setting.options, seed, smoothing=setting.smoothing, margin=setting.margin)
@@ -217,14 +217,14 @@ def integer_alarms(
 
 
 def stage_bytes(model: IntegerModel) -> int:
-    """Return the bytes of the stage after a network: L, its shifts, and a few numbers."""
+    """Return the bytes of the detector stage after a network: L, its shifts, and a few numbers."""
     channels = model.input_size
     return channels * (channels + 1) + channels + 2 * 4 + 2 + 3
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The options of a detector, and of the smoothing and the threshold of its distances."""
+    """The options of a detector, of its smoothing, and of its threshold."""
 
     options: dict[str, Any]
     smoothing: int
@@ -237,9 +237,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Detector:
-    """A detector: its distances, and the candidate values of each option."""
+    """A detector: a function that computes its distances, and the candidate values of each option."""
 
-    levels: Callable[[Floats, dict[str, Any], int], Levels]  # not smoothed
+    levels: Callable[[Floats, dict[str, Any], int], Levels]  # returns distances before smoothing
     options: dict[str, tuple[Any, ...]]
 
     def grid(self) -> Iterator[dict[str, Any]]:
@@ -252,7 +252,7 @@ def _smoothed(levels: Levels, smoothing: int) -> Levels:
 
 
 def _mean(values: Floats, smoothing: int) -> Floats:
-    """Return the exponential mean over 2^smoothing values, from 0."""
+    """Return the exponential mean over 2^smoothing values, starting at 0."""
     means, mean = [], 0.0
     for value in values.tolist():
         mean += (value - mean) / 2**smoothing

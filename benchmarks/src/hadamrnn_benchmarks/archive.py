@@ -1,7 +1,7 @@
-"""`HadamRNNClassifier` on sets of the UCR archive, at several sizes, beside MiniRocket's published accuracy.
+"""Compare `HadamRNNClassifier`, at several sizes, with MiniRocket's published accuracy on the UCR archive.
 
-The sets are files NAME.npz in the folder `ucr` of the data folder, with `published.csv` beside them.
-Results are JSON Lines, one for each set, seed and size, so a stopped run can be resumed.
+The sets are files NAME.npz in the folder `ucr` of the data folder, next to `published.csv`.
+Results are JSON Lines, one line for each set, seed and size, so a stopped run can be resumed.
 Start at `run_archive`.
 """
 
@@ -32,7 +32,7 @@ from hadamrnn_benchmarks.ranks import draw_sizes, rank_sentences
 
 TITLE = "# The UCR archive"
 SIZES = (512, 1024, 2048, 4096, 8192, 16384)
-LEVEL = 0.05  # points of accuracy that count as no difference
+LEVEL = 0.05  # points of accuracy below which a difference counts as a tie
 DEFAULT, SMALL_RAM = "default", "default, max_ram=2048"
 ABLATIONS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "without thirds": (
@@ -58,12 +58,12 @@ class ArchiveRow:
     accuracy: float
     bytes: int
     ram: int
-    seconds: float  # CPU time of the fit, which gives all sizes at once
+    seconds: float  # CPU time of the fit; one fit gives all sizes
 
 
 @dataclass(frozen=True)
 class Published:
-    """A set of the archive, with published accuracies in percent; None if there is none."""
+    """A set of the archive with published accuracies in percent, or None where nothing is published."""
 
     name: str
     train: int
@@ -75,12 +75,12 @@ class Published:
 def run_archive(
     keep: Path, *, seeds: int, data_dir: str | Path | None = None, ablations: int = 1
 ) -> tuple[list[ArchiveRow], list[Published]]:
-    """Return the rows of all sets with a published accuracy, measuring what `keep` lacks.
+    """Return the rows of all sets with a published accuracy, measuring those that `keep` lacks.
 
     Args:
-        keep: a file of JSON Lines; new rows are added at once.
-        seeds: fits of each set.
-        ablations: seeds of the ablations.
+        keep: a JSON Lines file of rows; each new row is appended as soon as it is measured.
+        seeds: seeds to fit each set with.
+        ablations: seeds for the ablations.
     """
     folder = find_archive(data_dir)
     sets = [each for each in read_published(folder / "published.csv") if each.minirocket is not None]
@@ -103,7 +103,7 @@ def run_archive(
 
 
 def measure(folder: Path, name: str, seed: int, variant: str) -> Iterator[ArchiveRow]:
-    """Fit a set with one seed, at all sizes, or as an ablation at the default size."""
+    """Fit a set with one seed, either at all sizes or as an ablation at the default size."""
     X, y, X_test, y_test = load_set(folder, name)
     classifier = HadamRNNClassifier(
         solver="count", random_state=seed, max_ram=2048 if variant == SMALL_RAM else None
@@ -154,14 +154,14 @@ def read_published(path: Path) -> list[Published]:
 
 
 def read_rows(path: Path) -> list[ArchiveRow]:
-    """Return the rows of a file of JSON Lines, none if there is no file."""
+    """Return the rows of a JSON Lines file; an absent file has none."""
     if not path.exists():
         return []
     return [from_json(ArchiveRow, json.loads(line), path) for line in path.read_text().splitlines()]
 
 
 def load_set(folder: Path, name: str) -> tuple[Any, NDArray[Any], Any, NDArray[Any]]:
-    """Return training and test series, and labels; series of different length are lists."""
+    """Return training and test series with their labels; series of different lengths come as lists."""
     with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
         x, y, x_test, y_test = (arrays[key] for key in ("x_train", "y_train", "x_test", "y_test"))
     return _series(x), y, _series(x_test), y_test
@@ -223,7 +223,7 @@ def archive_page(rows: list[ArchiveRow], sets: list[Published]) -> str:
 
 
 def archive_plot(rows: list[ArchiveRow], sets: list[Published]) -> str:
-    """Return SVG of the accuracy against the bytes, MiniRocket's as a line."""
+    """Plot accuracy against bytes as SVG, with MiniRocket's accuracy as a line."""
     by_size = [[row for row in rows if row.size == str(size)] for size in SIZES]
     return draw_sizes(
         [fmean(row.bytes for row in some) for some in by_size],
@@ -264,7 +264,7 @@ Written by `hadamrnn bench archive --out docs/archive.md`; do not edit.
 
 
 def _ranks(rows: list[ArchiveRow], sets: list[Published]) -> str:
-    """Return mean ranks on the default splits, and HYDRA's published mean beside MiniRocket's."""
+    """Return mean ranks on the default splits, and the published means of HYDRA and MiniRocket."""
     by_size = [_means(row for row in rows if row.size == size) for size in ("1024", DEFAULT, "16384")]
     names = ("HadamRNN 1 kB", "HadamRNN", "HadamRNN 16 kB", "MiniRocket")
     table = [[*(100 * means[each.name] for means in by_size), each.minirocket or 0.0] for each in sets]

@@ -1,4 +1,4 @@
-"""`hadamrnn bench`: measure the library beside alternatives, one part for each claim. Start at `run`."""
+"""`hadamrnn bench`: measure the library against alternatives, one part for each claim. Start at `run`."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def run_anomalies(args: AnomaliesOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmsOptions(PageOptions, DataFolder):
-    """No options."""
+    """The alarms benchmark has no options."""
 
 
 @command(

@@ -1,7 +1,7 @@
-"""The table of `docs/edge.md`: Hadamard networks on microcontrollers, beside two cells of the same size.
+"""Write the table of `docs/edge.md`: Hadamard networks on microcontrollers, and two other cells of the same size.
 
-The comparison cells are `devices/binary.c`, the dense binary product of the paper's count, and
-`devices/gru.c`, an 8-bit GRU; compiler, flags and emulator are the same for all. Start at `run_edge`.
+The comparison cells are `devices/binary.c`, the dense binary product that the paper counts, and
+`devices/gru.c`, an 8-bit GRU. Compiler, flags and emulator are the same for all. Start at `run_edge`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ once, as `shared/hadamrnn_shared.c`, and every further network adds only its dat
 checks take 6 kB of the runtime; the linker drops them (`--gc-sections`) if no blob is opened. Cortex-M4,
 `gcc -O2`, steps in instructions.
 """
-FRONT_ENDS = {  # the defaults at these rates
+FRONT_ENDS = {  # the default front ends at these sample rates
     "mel, 16 kHz": choose_front_end("mel", 16_000),
     "bands, 12 kHz": choose_front_end("bands", 12_000),
     "bands, 48 kHz": choose_front_end("bands", 48_000),
@@ -96,7 +96,7 @@ ORIGIN = "Written by `hadamrnn bench edge --out docs/edge.md`; do not edit."
 
 @dataclass(frozen=True)
 class EdgeRow:
-    """One network on one target; figures that a comparison cell lacks are None."""
+    """The figures of one network on one target; None where a comparison cell has no such figure."""
 
     network: str
     target: str
@@ -110,7 +110,7 @@ class EdgeRow:
 
 
 def run_edge() -> tuple[list[EdgeRow], list[str]]:
-    """Return the rows of every target whose tools are installed, and the targets left out, with reasons."""
+    """Measure every target whose tools are installed; also return the skipped targets with the reasons."""
     rows, left_out = [], []
     for target in TARGETS:
         if target.missing_tools:
@@ -136,7 +136,7 @@ def run_edge() -> tuple[list[EdgeRow], list[str]]:
 
 
 def run_two_models() -> list[tuple[str, ...]]:
-    """Return the rows of two networks on a Cortex-M4, specialised and shared; none without its tools."""
+    """Measure two networks on a Cortex-M4 with specialised and shared code; no rows if its tools are missing."""
     target = target_named("cortex-m4")
     if target.missing_tools:
         return []
@@ -153,7 +153,7 @@ def run_two_models() -> list[tuple[str, ...]]:
 
 
 def run_front_ends() -> list[tuple[str, ...]]:
-    """Return the rows of front ends on every target that they fit and whose tools are installed."""
+    """Measure the front ends on every target that has room for them and whose tools are installed."""
     rows = []
     for name, front_end in FRONT_ENDS.items():
         for found in measure_front_ends(front_end):
@@ -181,7 +181,7 @@ def measure_rival(rival: str, hidden_size: int, target: Board) -> EdgeRow:
         code, flash, _ = section_sizes(target, cell)
         step, base = numbers(run(target, program))
     tick = AVR_TICK if target.unit == "cycles" else CALIBRATION / base
-    buffers = {"binary": 4 * hidden_size, "gru": 5 * hidden_size}[rival]  # arrays of the C above
+    buffers = {"binary": 4 * hidden_size, "gru": 5 * hidden_size}[rival]  # the arrays in the cell's C file
     name = f"{RIVALS[rival]} {hidden_size}"
     return EdgeRow(name, target.name, target.unit, flash, buffers, None, code, round(step * tick), None)
 

@@ -1,6 +1,6 @@
-"""The table of `docs/estimators.md`: the classifier beside others, on real series from sktime's package.
+"""Write the table of `docs/estimators.md`: the classifier compared with others on real series.
 
-The sets, and UCI HAR, have published training and test parts.
+The sets come with sktime; they and UCI HAR have published training and test parts.
 Start at `run_estimators`.
 """
 
@@ -46,7 +46,7 @@ SETS = (
     *("OSULeaf", "PLAID", HAR),
 )
 HADAMRNN, LARGER, RIDGE, ROCKET = "HadamRNN", "HadamRNN 16 kB", 'solver="ridge"', "MiniRocket"
-PENALTY_ROWS = 1000  # rows for the leave-one-out errors of MiniRocket's ridge
+PENALTY_ROWS = 1000  # most rows for the leave-one-out errors of MiniRocket's ridge
 ONCE = ("GRU 32", "logistic regression")  # the first takes minutes, the second is deterministic
 TITLE = "# The estimators on real series"
 INTRODUCTION = """\
@@ -82,7 +82,7 @@ Part = tuple[Series, NDArray[Any]]
 
 @dataclass(frozen=True)
 class EstimatorRow:
-    """One classifier on one set, over some seeds; only HadamRNN has an integer form."""
+    """The figures of one classifier on one set over some seeds; only HadamRNN has an integer form."""
 
     dataset: str
     network: str
@@ -100,11 +100,11 @@ class EstimatorRow:
 def run_estimators(
     sets: list[str], *, classifiers: Sequence[str] = (), seeds: int = 5, keep: Path | None = None
 ) -> tuple[list[EstimatorRow], list[str]]:
-    """Return a row for each set and classifier, and what was left out with the reason.
+    """Return a row for each set and classifier, and what was skipped with the reasons.
 
     Args:
         classifiers: some of `NETWORKS`; all by default.
-        keep: a file of rows, which are not measured again; new ones are added at once.
+        keep: a file of rows, which are not measured again; new rows are appended at once.
     """
     left_out = []
     for name in classifiers:
@@ -140,7 +140,7 @@ def measure_classifier(dataset: str, network: str, seeds: int) -> EstimatorRow:
     """Fit one classifier with every seed, and test it."""
     (X, y), (X_test, y_test) = load_part(dataset, "train"), load_part(dataset, "test")
     length = max(map(len, [*X, *X_test]))
-    if network == ROCKET:  # its first call compiles
+    if network == ROCKET:  # warm-up: numba compiles on the first call
         NETWORKS[network](0, length).fit(*(part[::-1][:: max(1, len(part) // 20)] for part in (X, y)))
     scores, integer, times, size = [], [], [], 0
     for seed in range(seeds):
@@ -169,9 +169,9 @@ def measure_classifier(dataset: str, network: str, seeds: int) -> EstimatorRow:
 
 
 class SampledRidge(ClassifierMixin, BaseEstimator):
-    """Ridge classification as by MiniRocket's authors; with many rows, a sample of them selects the penalty.
+    """The ridge classifier of MiniRocket's authors; with many rows, the penalty is selected on a sample.
 
-    The leave-one-out errors of all of UCI HAR would take the eigenvectors of a matrix of 7352 rows.
+    Leave-one-out errors on all of UCI HAR would need an eigendecomposition with 7352 rows.
     """
 
     def fit(self, X: NDArray[np.float64], y: NDArray[Any]) -> SampledRidge:
@@ -189,10 +189,10 @@ class SampledRidge(ClassifierMixin, BaseEstimator):
 
 
 class FeatureClassifier:
-    """A linear classifier on standardised features of padded series: their values, or a transform's output.
+    """A linear classifier on standardised features of padded series: raw values, or a transform's output.
 
     Args:
-        transform: with sktime's `fit_transform` and `transform` of arrays `(n, channels, time)`.
+        transform: an object with sktime's `fit_transform` and `transform` for arrays `(n, channels, time)`.
     """
 
     def __init__(self, length: int, linear: Any, transform: Any = None) -> None:
@@ -217,7 +217,7 @@ def _minirocket(seed: int, length: int) -> FeatureClassifier:
 
 
 class GRUClassifier(ClassifierMixin, BaseEstimator):
-    """A float32 GRU, trained by the package's loop with the recipe of `HadamRNNClassifier`."""
+    """A float32 GRU, trained by the library's loop with the recipe of `HadamRNNClassifier`."""
 
     def __init__(self, units: int, seed: int) -> None:
         self.units = units
@@ -259,7 +259,7 @@ class GRUClassifier(ClassifierMixin, BaseEstimator):
         return torch.from_numpy(padded(X, max(lengths))).float(), torch.tensor(lengths)
 
 
-# Each makes a classifier from a seed and the length of the longest series.
+# Each entry makes a classifier from a seed and the length of the longest series.
 NETWORKS: dict[str, Callable[[int, int], Any]] = {
     HADAMRNN: lambda seed, length: HadamRNNClassifier(random_state=seed),
     LARGER: lambda seed, length: HadamRNNClassifier(max_bytes=1 << 14, random_state=seed),
@@ -273,7 +273,7 @@ NETWORKS: dict[str, Callable[[int, int], Any]] = {
 
 
 def padded(series: Series, length: int) -> NDArray[np.float64]:
-    """Return the series with zeros at their end, `(n, length, channels)`.
+    """Pad the series with zeros at the end, `(n, length, channels)`.
 
     >>> padded([np.ones((1, 1)), np.ones((2, 1))], 2)[:, :, 0].tolist()
     [[1.0, 0.0], [1.0, 1.0]]
@@ -290,7 +290,7 @@ def _bytes(classifier: Any) -> int:
 
 
 def load_part(dataset: str, split: str) -> Part:
-    """Return the series, `(time, channels)` each, and labels of the training or the test part of a set."""
+    """Return the series, each `(time, channels)`, and labels of a set's training or test part."""
     if dataset == HAR:
         windows = read_har()[split == "test"]
         return list(windows.x.astype(np.float64)), windows.activity
@@ -314,7 +314,7 @@ def estimators_page(rows: list[EstimatorRow], seeds: int, left_out: list[str]) -
 
 
 def verdict(rows: list[EstimatorRow]) -> str:
-    """Return the sets on which HadamRNN leads, those on which others lead, and the gain by more bytes."""
+    """Say on which sets HadamRNN leads, on which others do, and what more bytes gain."""
     found = {(row.dataset, row.network): row.accuracy for row in rows}
     sets = [row.dataset for row in rows if row.network == HADAMRNN]
     others = list(dict.fromkeys(row.network for row in rows if row.network not in (HADAMRNN, LARGER)))

@@ -1,16 +1,17 @@
-"""`hadamrnn bench inference`: sequences per second of one network, by every engine that is installed.
+"""`hadamrnn bench inference`: measure sequences per second of one network in every installed engine.
 
-    native             the integer engine in the native library, a batch in vector lanes; and on all cores
-    numpy              the same in numpy, the readable reference
-    c                  the exported C, compiled by the host's compiler, one stream at a time
+    native             the integer engine in the native library, a batch in vector lanes; also on all cores
+    numpy              the readable reference of that engine, in numpy
+    c                  the exported C, compiled with the host's compiler, one stream at a time
     onnxruntime        the exported Scan, in float32 and in exact int64
     GRU, LSTM          in ONNX Runtime, float, with enough units for about the same accuracy
-    torch              the layer's own fast forms
-    plain              torch, a loop over time with the dense recurrent matrix: ratio 1
+    torch              the float layer with its native kernels
+    plain              torch, a loop over time with the dense recurrent matrix; its ratio is 1
 
-All run in turns, on one thread except the native engine on all cores. On one thread the times are processor
-times of that thread, because idle threads may spin beside it; on all cores they are wall-clock times. The
-median of several rounds counts. Slow engines read only the first rows of the batch. Start at `run_inference`.
+Engines take turns, on one thread except for the native engine on all cores. One-thread times are CPU times of
+that thread, because idle threads may spin at the same time; times on all cores are wall-clock times. The
+result is the median of several rounds. Slow engines read only the first rows of the batch. Start at
+`run_inference`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from hadamrnn_benchmarks.training import milliseconds, torch_threads
 
 Work = Callable[[], NDArray[np.generic]]
 Codes = NDArray[np.int32]
-GATES = {"GRU": 3, "LSTM": 4}  # the usual alternatives
+GATES = {"GRU": 3, "LSTM": 4}  # gates of the usual alternatives
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class InferenceWork:
     batch: int
     time: int
     numpy_rows: int  # rows of the batch for the numpy engine
-    rows: int  # for the other engines; 0 leaves out those that multiply by a dense matrix
+    rows: int  # rows for the other engines; 0 skips engines that multiply by a dense matrix
     rival_units: int = 0  # units of a GRU and an LSTM; 0 for none
 
 
@@ -88,13 +89,13 @@ class InferenceRow:
     sequences_per_second: float
     steps_per_second: float
     nanoseconds_per_step: float
-    ratio: float | None  # to the plain loop, if there is one
-    numpy_ratio: float  # to the engine on numpy
-    limit_share: float | None = None  # for the native engine: the bound by vector additions over its time
+    ratio: float | None  # speed relative to the plain loop, if it ran
+    numpy_ratio: float  # speed relative to the numpy engine
+    limit_share: float | None = None  # native engine only: least time for its vector additions / measured time
 
 
 def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow], list[str]]:
-    """Measure each shape; return the rows, and the shapes left out with the reason."""
+    """Measure each shape; return the rows, and the skipped shapes with the reasons."""
     for name in names:
         check_name("A shape", name, SHAPES)
     rows: list[InferenceRow] = []
@@ -150,7 +151,7 @@ def _run_shape(case: InferenceWork, rounds: int, left_out: set[str], stack: Exit
 def _integer_engines(
     case: InferenceWork, model: IntegerModel, codes: Codes, folder: Path, left_out: set[str]
 ) -> dict[str, _Timed]:
-    """Return the integer engines, after checking that they give the same bits."""
+    """Return the integer engines after checking that they give the same bits."""
     few = codes[: case.numpy_rows]
     engines = {"numpy": _Timed(engine_work(model, few, native=False), len(few))}
     if load_library() is not None:
@@ -210,7 +211,7 @@ def engine_work(model: IntegerModel, codes: Codes, *, native: bool = True, threa
 
 
 def c_work(model: IntegerModel, codes: Codes, folder: Path) -> Work:
-    """Compile the export of `model` in `folder`; return the batch run of its C."""
+    """Compile the export of `model` in `folder`; return a function that runs a batch in C."""
     dense = model.input_kind == "dense"
     for name, text in source_files(model, "net").items():
         (folder / name).write_text(text)
@@ -228,7 +229,7 @@ def c_work(model: IntegerModel, codes: Codes, folder: Path) -> Work:
 
 
 def _torch_works(case: InferenceWork) -> dict[str, Work]:
-    """Return the layer's forward and the dense loop on a float network of the same shape."""
+    """Return the layer's forward pass and the dense loop, on a float network of the same shape."""
     model, x = _float_network(case)
     without_gradients = torch.no_grad()
     return {
@@ -247,7 +248,7 @@ def _float_network(case: InferenceWork) -> tuple[SequenceModel, torch.Tensor]:
 
 
 def _onnx_work(graph: Path | bytes, inputs: NDArray[np.generic]) -> Work:
-    """Return the run of a batch to its last logits, on one thread."""
+    """Return a function that runs a batch to its last logits on one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -259,7 +260,7 @@ def _onnx_work(graph: Path | bytes, inputs: NDArray[np.generic]) -> Work:
 
 
 def rival_graph(kind: str, units: int, inputs: int, outputs: int) -> bytes:
-    """Return an ONNX model of random weights: one recurrent operator, and a product with its last state."""
+    """Return an ONNX model with random weights: one recurrent operator, and a linear layer on its last state."""
     from onnx import TensorProto, helper, numpy_helper
 
     rng, rows = np.random.default_rng(0), GATES[kind] * units

@@ -1,9 +1,9 @@
-"""A lower bound of an integer step: the vector additions of its transform, at the core's rate.
+"""Bound the time of an integer step from below by the vector additions of its transform.
 
     additions of a row's step = d_h (narrow stages / 2 + wide stages) / rows of a tile
 
 A 32-bit stage adds all rows of a tile in one vector, a 16-bit one in half a vector. Loads and stores, the
-input, rounding and saturation are left out, so nothing reaches the bound.
+input, rounding and saturation are ignored, so no implementation reaches the bound.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TURNS = 2_000_000
 
 
 def least_seconds(network: NativeNetwork, model: IntegerModel, folder: Path) -> float:
-    """Return the bound of a row's step on this core; needs a C compiler."""
+    """Return the least seconds for one row and step on this core; needs a C compiler."""
     rate = _addition_rate(4 * network.tile_rows, folder)
     vectors = 0.0
     for planned in make_plan(model).layers:
@@ -33,14 +33,14 @@ def least_seconds(network: NativeNetwork, model: IntegerModel, folder: Path) -> 
 
 
 def _addition_rate(vector_bytes: int, folder: Path) -> float:
-    """Return the number of vectors of `vector_bytes` bytes that this core adds in a second."""
+    """Measure how many vectors of `vector_bytes` bytes this core adds per second."""
     measure = compiled(folder, "additions.c", f"-DVECTOR_BYTES={vector_bytes}").additions_per_second
     measure.argtypes, measure.restype = [ctypes.c_long], ctypes.c_double
     return max(float(measure(_TURNS)) for _ in range(5))
 
 
 def compiled(folder: Path, source: str, *options: str) -> ctypes.CDLL:
-    """Return a C file of `devices/` as a library, compiled in `folder` for this core."""
+    """Compile a C file of `devices/` for this core, in `folder`, and load it as a library."""
     library = folder / f"{source}.so"
     code = files("hadamrnn_benchmarks") / "devices" / source
     (folder / source).write_text(code.read_text())

@@ -1,4 +1,4 @@
-"""Estimated and counted instructions of a step, for networks to which the estimate was not fitted.
+"""Compare estimated with counted instructions per step, on networks that the estimate was not fitted to.
 
 Start at `run_instructions`.
 """
@@ -24,12 +24,12 @@ class InstructionRow:
 
     @property
     def error(self) -> float:
-        """The estimate's error, as a share of the count."""
+        """The estimate's relative error."""
         return self.estimated / self.counted - 1
 
 
 def draw_networks(networks: int, seed: int = 0) -> list[Network]:
-    """Return drawn networks of 4 to 512 units and 1 to 16 channels, most with leaks, pools or two layers."""
+    """Return random networks of 4 to 512 units and 1 to 16 channels, most with leaks, pooling or two layers."""
     rng = np.random.default_rng(seed)
     found: list[Network] = []
     while len(found) < networks:
@@ -52,7 +52,7 @@ def draw_networks(networks: int, seed: int = 0) -> list[Network]:
             found.append(
                 Network(channels, block * blocks, 6, weight_bits=bits, activation_bits=states, **shape)
             )
-        except InputError:  # incompatible shapes
+        except InputError:  # the random shapes are incompatible
             continue
     return found
 
@@ -69,7 +69,7 @@ def run_instructions(networks: int = 40, seed: int = 1) -> list[InstructionRow]:
 
 
 def summary(rows: list[InstructionRow]) -> str:
-    """Return the errors of the estimates in words."""
+    """Summarise the errors of the estimates in words."""
     errors = np.sort([abs(row.error) for row in rows])
     within = int((errors <= 0.15).sum())
     return (

@@ -1,6 +1,6 @@
-"""What the integers of the front end cost: the bundled keyword networks behind it and behind float64.
+"""Measure the accuracy that the integer front end costs: the bundled keyword networks on integer and float64 bands.
 
-The networks are the same, of integers; only the bands that they read differ. Start at `run_keywords`.
+The integer networks are the same; only the bands that they read differ. Start at `run_keywords`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ MODELS = ("keywords-5kb", "keywords-16kb")
 
 @dataclass(frozen=True)
 class KeywordRow:
-    """Shares of the test clips that a bundled model names, behind either front end, and what they cost."""
+    """A bundled model's accuracy on the test clips with either front end, and its cost."""
 
     model: str
     clips: int
     integers: float
     float64: float
-    changed: int  # clips with another answer
+    changed: int  # clips that get a different answer
 
     @property
     def loss(self) -> float:
-        """The points that the integers of the front end lose."""
+        """The points of accuracy that the integer front end loses."""
         return 100 * (self.float64 - self.integers)
 
 
@@ -72,7 +72,7 @@ def compare(name: str, clips: NDArray[np.int16], labels: NDArray[np.int64]) -> K
 
 
 def float_bands(front_end: FrontEnd, samples: NDArray[np.int16]) -> NDArray[np.float64]:
-    """Return log2 of the band energies in float64, by the definition: at least 0."""
+    """Return log2 of the band energies in float64, as defined, and at least 0."""
     frames = np.lib.stride_tricks.sliding_window_view(samples.astype(float), front_end.frame)
     frames = frames[:: front_end.hop]
     if front_end.is_mel:

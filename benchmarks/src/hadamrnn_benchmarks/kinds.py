@@ -1,7 +1,7 @@
-"""`hadamrnn bench training --model all`: a training step of each kind of network, beside HadamRNN's.
+"""`hadamrnn bench training --model all`: time a training step of each kind of network against HadamRNN's.
 
-All have the same hidden size, batch and threads, and take turns in one process. A row's ratio is its median
-over HadamRNN's. Start at `run_models`.
+All have the same hidden size, batch and number of threads, and take turns in one process. A row's ratio is its
+median divided by HadamRNN's. Start at `run_models`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from hadamrnn.errors import check_name
 from hadamrnn.network import HADAMRNN, architecture
 from hadamrnn_benchmarks.training import Workload, make_batch, make_step, milliseconds, torch_threads
 
-# The fields of any network that its task sets.
+# The fields that the task sets in any network.
 TASK_FIELDS = ("input_size", "output_size", "input_kind", "vocabulary_size", "padding_id", "every_output")
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """The figures of one kind of network; `ratio` is the time of a step in steps of HadamRNN."""
+    """The figures of one kind of network; `ratio` is the time of its step divided by HadamRNN's."""
 
     model: str
     shape: str
@@ -43,7 +43,7 @@ def run_models(
     threads: int,
     data_dir: Path | None = None,
 ) -> list[ModelRow]:
-    """Measure the kinds of network in `names` ("all" for all) on a shape's batch, HadamRNN first."""
+    """Measure the kinds of network in `names` ("all" for every kind) on a shape's batch, HadamRNN first."""
     known = (HADAMRNN, *packages.names(packages.NETWORKS))
     chosen = known if "all" in names else tuple(dict.fromkeys((HADAMRNN, *names)))
     for name in chosen:
@@ -66,7 +66,7 @@ def run_models(
 
 
 def kind_network(name: str, shaped: Architecture, hidden_size: int) -> Architecture:
-    """Return the network of this kind for the task of `shaped`, with its kind's default bits.
+    """Return a network of this kind for the task of `shaped`, with the kind's default bits.
 
     >>> from hadamrnn.network import Network
     >>> kind_network("qornn", Network(1, 512, 10, num_blocks=32), 128).weight_bits

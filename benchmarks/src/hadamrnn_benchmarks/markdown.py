@@ -1,4 +1,4 @@
-"""Tables in Markdown, for the pages that benchmarks write."""
+"""Format Markdown tables for the pages that benchmarks write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def markdown_table(header: Sequence[str], lines: Iterable[Sequence[str]], numbers: int) -> str:
-    """Return a table with pipes; its last `numbers` columns are aligned to the right.
+    """Return a Markdown table whose last `numbers` columns are right-aligned.
 
     >>> print(markdown_table(("set", "bytes"), [("digits", "927")], numbers=1))
     | set | bytes |

@@ -1,8 +1,8 @@
-"""The baseline for speed: training with a dense W and one matrix product per step, as in the authors' code.
+"""The baseline for training speed: a dense W and one matrix product per step, as in the authors' code.
 
-It is a reasonably fast loop: z = x U' + b_i once for all steps, W built once per training step, time first so
-that each z_t is contiguous, one `torch.addmm` per step, torch's normalisation, cross-entropy and autograd. It
-uses the same parameters as the engine, so both quantize and read out alike.
+The loop is reasonably fast: it computes z = x U' + b_i once for all steps, builds W once per training step, puts
+time first so that each z_t is contiguous, and runs one `torch.addmm` per step; normalisation, cross-entropy and
+autograd are torch's. It uses the model's own parameters, so quantization and read-out are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hadamrnn.nn.weight import recurrent_weight
 
 
 def plain_loss(model: SequenceModel, x: Tensor, target: Tensor) -> Tensor:
-    """Return the loss of a model that reads forwards on a batch, by the plain loop."""
+    """Compute a unidirectional model's loss on a batch with the plain loop."""
     logits = plain_logits(model, x)
     if model.readout.out_features == 1:
         return binary_cross_entropy_with_logits(logits.squeeze(-1), target.to(logits.dtype))
@@ -47,7 +47,7 @@ def plain_logits(model: SequenceModel, x: Tensor) -> Tensor:
 
 
 def _loop(cell: HadamCell, projected: Tensor, wanted: bool) -> tuple[Tensor | None, Tensor]:
-    """Return the states of all steps, `(time, batch, hidden_size)`, if wanted, and the last one."""
+    """Return the states of all steps, `(time, batch, hidden_size)`, if requested, and the last one."""
     weight = recurrent_weight(cell.signs(), cell.block_size, cell.column_signs())
     transposed = (weight if cell.decay is None else cell.decay[:, None] * weight).T
     h = projected.new_zeros(projected.shape[1:])

@@ -1,4 +1,4 @@
-"""Classifiers on many sets: mean ranks with their critical difference, and a plot of accuracy against bytes.
+"""Compare classifiers on many sets: mean ranks with a critical difference, and a plot of accuracy against bytes.
 
 J. Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 7, 2006.
 """
@@ -37,7 +37,7 @@ def critical_difference(classifiers: int, sets: int, error: float = 0.05) -> flo
 
 
 def rank_sentences(names: Sequence[str], percent: ArrayLike) -> str:
-    """Return the mean ranks, the best first, and the critical difference in words."""
+    """Describe the mean ranks, best first, and the critical difference in words."""
     table = np.asarray(percent)
     ranks = mean_ranks(table)
     listed = ", ".join(f"{name} {rank:.2f}" for rank, name in sorted(zip(ranks, names, strict=True)))
@@ -49,7 +49,7 @@ def rank_sentences(names: Sequence[str], percent: ArrayLike) -> str:
 
 
 def draw_sizes(sizes: Sequence[float], percent: Sequence[float], line: str, level: float) -> str:
-    """Return SVG of accuracies against bytes, and a horizontal line at the accuracy of another classifier."""
+    """Plot accuracies against bytes as SVG, with a horizontal line at another classifier's accuracy."""
     with styled():
         canvas = Canvas(figsize=(7, 3.2))
         axes = canvas.subplots()

@@ -1,8 +1,8 @@
-"""`hadamrnn bench reading` and `bench fitting`: peak memory and CPU time of a user's own data.
+"""`hadamrnn bench reading` and `bench fitting`: measure peak memory and CPU time for a user's own data.
 
-Files of random values are written at the requested sizes. A new process loads each as a task, or reads it
-into arrays and fits a classifier. Its peak counts from the end of its imports; libraries that reading
-imports on first use are loaded with a small file first. Linux only: the peak is that of the kernel.
+Files of random values are written at the requested sizes. For each, a new process loads it as a task, or reads
+it into arrays and fits a classifier. The peak is counted from the end of the imports, after a small file has
+been read to load libraries that are imported on first use. Linux only: the kernel reports the peak.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ print(json.dumps([1024 * (kilobytes("VmHWM") - before), time.process_time() - be
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """One file: its form and size, and the CPU time to load it or fit to it."""
+    """The figures of one file: format, size, peak memory, and CPU time to load it or fit to it."""
 
     shape: str
     megabytes: float
     peak_megabytes: float
-    ratio: float  # peak memory to the size of the file
+    ratio: float  # peak memory / size of the file
     seconds: float
 
 
 def run_reading(sizes: tuple[int, ...], forms: tuple[str, ...] = FORMS) -> list[MemoryRow]:
-    """Load files of every form at every size in megabytes."""
+    """Measure loading files of every format at every size in megabytes."""
     return _run("load", sizes, forms)
 
 
 def run_fitting(sizes: tuple[int, ...], forms: tuple[str, ...] = FITTED_FORMS) -> list[MemoryRow]:
-    """Read files of every form at every size in megabytes, and fit a classifier to each."""
+    """Measure reading files of every format at every size in megabytes and fitting a classifier to each."""
     return _run("fit", sizes, forms)
 
 

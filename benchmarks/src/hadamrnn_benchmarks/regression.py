@@ -1,7 +1,7 @@
-"""The table of `docs/regression.md`: the regressor beside a ridge regression on features of windows.
+"""Write the table of `docs/regression.md`: the regressor compared with ridge regression on simple window features.
 
-Parts follow each other in time, or have different machines; a published test part is used if there is one.
-Only training parts are used for fitting. Start at `run_regression`.
+Training and test parts follow each other in time or have different machines; a published test part is used if
+there is one. Only training parts are used for fitting. Start at `run_regression`.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ targets that follow level and trend of the sensors ask for answers beyond the ra
 thresholds say nothing. Which integrators there are was decided with these figures in view.
 """
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 9))
-LOOKBACK, AHEAD = 96, 24  # hours of ETT
+LOOKBACK, AHEAD = 96, 24  # length of a window and forecast horizon for ETT, in hours
 Floats = NDArray[np.float64]
 
 
 class RegressionSet(NamedTuple):
-    """Series `(n, time, channels)` and values of a training and a test part; `groups` of training."""
+    """Series `(n, time, channels)` and targets of a training and a test part, with `groups` of the training part."""
 
     x: Floats
     y: Floats
@@ -67,7 +67,7 @@ class RegressionSet(NamedTuple):
 
 @dataclass(frozen=True)
 class RegressionRow:
-    """R2 on the test part of one set: the mean over seeds, the worst and the best; bytes of the integers."""
+    """R2 on one set's test part (mean, worst and best over seeds) and bytes of the integer network."""
 
     data: str
     series: int
@@ -82,7 +82,7 @@ class RegressionRow:
 
 
 def read_hours(task: str, data_dir: str | Path | None) -> RegressionSet:
-    """Return windows of four days, and the oil temperature a day later: ETT's training and test months."""
+    """Return four-day windows and the oil temperature a day later, from ETT's training and test months."""
     values = read_ett(task, data_dir).astype(np.float64)
     month = 30 * 24
 
@@ -94,7 +94,7 @@ def read_hours(task: str, data_dir: str | Path | None) -> RegressionSet:
 
 
 def read_bundled(name: str) -> RegressionSet:
-    """Return a set of sktime's package with its published test part."""
+    """Return a set bundled with sktime, with its published test part."""
     load = getattr(importlib.import_module("sktime.datasets"), f"load_{name}")
     arrays = []
     for split in ("train", "test"):
@@ -104,7 +104,7 @@ def read_bundled(name: str) -> RegressionSet:
 
 
 def read_diabetes() -> RegressionSet:
-    """Return scikit-learn's diabetes patients, their ten numbers as a series; one third is for test."""
+    """Return scikit-learn's diabetes set, with each patient's ten numbers as a series and a third for testing."""
     X, y = load_diabetes(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     x, values, third = X[order][..., None], y[order], len(y) // 3
@@ -112,7 +112,7 @@ def read_diabetes() -> RegressionSet:
 
 
 def draw_engines(seed: int = 0) -> RegressionSet:
-    """Return drawn engines that wear out: 14 sensors, windows of 30 cycles, the cycles left, at most 125."""
+    """Return simulated engine wear: windows of 30 cycles from 14 sensors, and the remaining cycles, at most 125."""
     rng = np.random.default_rng(seed)
     gain, noise = rng.normal(size=14), rng.uniform(0.3, 1.5, 14)
     parts: tuple[list[Any], list[Any]] = ([], [])
@@ -149,7 +149,7 @@ def simple_features(x: Floats) -> Floats:
 
 
 def run_regression(data_dir: str | Path | None = None, *, seeds: int = 2) -> list[RegressionRow]:
-    """Return a row for each set."""
+    """Measure each set."""
     return [measure(name, read(data_dir), seeds) for name, read in SETS.items()]
 
 
@@ -179,7 +179,7 @@ def measure(name: str, data: RegressionSet, seeds: int) -> RegressionRow:
 
 
 def regression_page(rows: list[RegressionRow], seeds: int) -> str:
-    """Return the page of these rows."""
+    """Return the Markdown of the page."""
     behind = [f"{row.data} ({row.r2:.2f} to {row.ridge:.2f})" for row in rows if row.r2 < row.ridge]
     ahead = len(rows) - len(behind)
     verdict = f"It is ahead of the ridge regression on {ahead} of {len(rows)} sets"

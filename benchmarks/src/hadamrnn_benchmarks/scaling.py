@@ -1,7 +1,7 @@
-"""`hadamrnn bench training --scaling`: how the time of a training step grows with length and hidden size.
+"""`hadamrnn bench training --scaling`: plot how a training step's time grows with length and hidden size.
 
-Lengths from 1e2 to 1e6 at hidden size 128, batch 1; hidden sizes from 64 to 4096 at 200 steps, batch 8,
-read out after every step, so that the scan does the work. One plot with a panel for each.
+Lengths go from 1e2 to 1e6 at hidden size 128 and batch size 1; hidden sizes from 64 to 4096 at 200 steps and
+batch size 8. The network has an output at every step, so that the scan does the work. The plot has two panels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ScalingRow:
     series: str  # "length" or "hidden size"
     size: int
     milliseconds: float
-    megabytes: float  # peak memory beyond the batch, of the first step
+    megabytes: float  # peak memory of the first step, without the batch
 
 
 def run_scaling(

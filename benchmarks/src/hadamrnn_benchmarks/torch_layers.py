@@ -1,4 +1,4 @@
-"""Training steps of torch.nn.GRU, torch.nn.RNN and the obvious class, for a workload's width and read-out."""
+"""Time training steps of torch.nn.GRU, torch.nn.RNN and the obvious loop, for a workload's width and read-out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hadamrnn.network import Network
 
 
 class ObviousLayer(nn.Module):
-    """The obvious implementation: h = h @ W.T + z[:, t]. The plain loop must not be slower."""
+    """The obvious implementation, h = h @ W.T + z[:, t]; the plain loop must not be slower than this."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int, batch_first: bool) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ LAYERS: dict[str, type[nn.Module]] = {"gru": nn.GRU, "rnn": nn.RNN, "obvious": O
 
 
 class TorchNetwork(nn.Module):
-    """A torch layer and a linear read-out of its last state, of the mean of its states, or of every state."""
+    """A torch layer and a linear read-out of its last state, its mean state, or every state."""
 
     def __init__(self, layer: str, network: Network) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class TorchNetwork(nn.Module):
 
 
 def torch_step(layer: str, network: Network, x: Tensor, target: Tensor) -> Callable[[], None]:
-    """Return a training step: forward, backward, fused Adam."""
+    """Return a function that runs one training step: forward, backward, fused Adam."""
     torch.manual_seed(0)
     model = TorchNetwork(layer, network)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)

@@ -1,11 +1,11 @@
-"""`hadamrnn bench training`: a training step of the engine beside one of the plain loop.
+"""`hadamrnn bench training`: time a training step of the engine against the plain loop.
 
-Both sides run in one process, in turns, with the same threads, on the same batch; a row's ratio is the
-quotient of the medians. Peak memory is measured in a separate process for each side. Start at `run_shapes`.
+Both run in one process, taking turns, with the same threads and batch; a row's ratio is the quotient of the
+medians. Peak memory is measured in a separate process for each. Start at `run_shapes`.
 
-The overhead of the loop of `hadamrnn train` over an engine step is measured after that: it draws and converts
-a batch, checks the loss, clips, and counts sign flips. A watcher runs the bare step after every step of the
-loop, so both see the same load on the machine.
+After that, the overhead of the training loop of `hadamrnn train` over an engine step is measured: it samples and
+converts a batch, checks the loss, clips, and counts sign flips. A callback runs the bare step after every step
+of the loop, so both see the same load on the machine.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from hadamrnn_benchmarks.torch_layers import LAYERS, torch_step
 
 Step = Callable[[], None]
 SIDES = ("plain", "engine")
-LOOP_STEPS = 4  # steps of the loop for every round of the two sides
-WARM_UP = 3  # steps of the loop that are not timed
-LEVELS = 255  # the loop's dense inputs are stored like MNIST's pixels
-TORCH_ROUNDS = 3  # rounds with the torch layers
-BATCHES = 8  # batches in the loop's training set
+LOOP_STEPS = 4  # steps of the training loop for every round of the comparison
+WARM_UP = 3  # steps of the training loop that are not timed
+LEVELS = 255  # the training loop's dense inputs are stored as bytes, like MNIST's pixels
+TORCH_ROUNDS = 3  # rounds that include the torch layers, which are slow
+BATCHES = 8  # batches in the training loop's data
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class TrainingRow:
     plain_ms: float
     engine_ms: float
     gru_ms: float  # torch.nn.GRU of the same width and depth
-    rnn_ms: float  # torch.nn.RNN likewise
+    rnn_ms: float  # torch.nn.RNN of the same width and depth
     obvious_ms: float  # the obvious implementation, see `ObviousLayer`
-    loop_ms: float  # one step of `fit`, around the engine
-    loop_share: float  # share of the step outside the engine
-    plain_mb: float | None  # peak memory beyond imports, model and batch
+    loop_ms: float  # one step of `fit`, including the engine's
+    loop_share: float  # fraction of that step outside the engine
+    plain_mb: float | None  # peak memory without imports, model and batch
     engine_mb: float | None
     rounds: int
     threads: int
@@ -102,19 +102,19 @@ class TrainingRow:
 def run_shapes(
     names: Sequence[str], *, rounds: int, threads: int, data_dir: Path | None, memory: bool = True
 ) -> list[TrainingRow]:
-    """Measure each shape in turn."""
+    """Measure the shapes one after another."""
     return [run_shape(shape, rounds, threads, data_dir, memory) for shape in named_shapes(names)]
 
 
 def named_shapes(names: Sequence[str]) -> list[Workload]:
-    """Return the shapes of these names; all are checked before one is measured."""
+    """Return the shapes with these names; an unknown name is refused before anything is measured."""
     for name in names:
         check_name("A shape", name, SHAPES)
     return [SHAPES[name] for name in names]
 
 
 def run_shape(shape: Workload, rounds: int, threads: int, data_dir: Path | None, memory: bool) -> TrainingRow:
-    """Measure one shape: one warm-up of each side, then `rounds` rounds of both."""
+    """Measure one shape: a warm-up of each implementation, then `rounds` rounds."""
     with torch_threads(threads):
         plain_ms, engine_ms, gru_ms, rnn_ms, obvious_ms = time_sides(shape, rounds, data_dir)
         loop_ms, loop_share = measure_loop(shape, LOOP_STEPS * rounds, data_dir)
@@ -151,9 +151,9 @@ def torch_threads(count: int) -> Iterator[None]:
 
 
 def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> list[float]:
-    """Return the median milliseconds of a step: plain loop, engine, and `LAYERS`.
+    """Return the median milliseconds of a step for the plain loop, the engine, and `LAYERS`.
 
-    The torch layers may take seconds a step: they run in the first `TORCH_ROUNDS` rounds only.
+    The torch layers may take seconds per step, so they run in the first `TORCH_ROUNDS` rounds only.
     """
     x, target = make_batch(shape, data_dir)
     plain, engine = (make_step(shape, side, x, target) for side in SIDES)
@@ -162,7 +162,7 @@ def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> list[floa
     for step in (plain, *layers):
         step()
     one = min(milliseconds(engine) for _ in range(3))
-    # The quick side runs several steps per round, so that a round does not depend on one moment.
+    # The faster one runs several steps per round, so that a round does not depend on a single short timing.
     repeats = max(1, min(40, round(300 / max(one, 1e-3))))
     times = [
         (
@@ -177,7 +177,7 @@ def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> list[floa
 
 
 def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[float, float]:
-    """Return the mean milliseconds of a step of the training loop, and the share outside the engine."""
+    """Return the mean milliseconds of a step of the training loop, and the fraction spent outside the engine."""
     x, target = make_batch(shape, data_dir)
     turns = _Turns(make_step(shape, "engine", x, target))
     total = steps + WARM_UP
@@ -185,14 +185,14 @@ def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[fl
         task="bench", steps=total, evaluate_every=total, batch_size=len(x), gradient_clip=1.0
     )
     fit(SequenceModel(shape.network), _splits(shape.network, x, target), recipe, watcher=turns)
-    # Sums, not medians: a coarse clock gives 0 for many short steps. The sum is at least a microsecond.
+    # Sums, not medians, because a coarse clock gives 0 for many short steps. The sum is at least a microsecond.
     loop_times, engine_times = zip(*turns.pairs[WARM_UP:], strict=True)
     loop = max(sum(loop_times), 1e-3)
     return loop / steps, (loop - sum(engine_times)) / loop
 
 
 class _Turns(Watcher):
-    """Times the loop's steps and, between them, `bare` ones."""
+    """Time the training loop's steps and, between them, `bare` steps."""
 
     def __init__(self, bare: Callable[[], None]) -> None:
         self._bare = bare
@@ -232,7 +232,7 @@ def _splits(network: Architecture, x: Tensor, target: Tensor) -> Splits:
 def milliseconds(
     step: Callable[[], object], repeats: int = 1, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Return the mean time of `repeats` steps, or of more until the clock advances: some are coarse."""
+    """Return the mean time of `repeats` steps, or of more until the clock, which may be coarse, advances."""
     count, start, elapsed = 0, clock(), 0.0
     while count < repeats or not elapsed:
         step()
@@ -242,7 +242,7 @@ def milliseconds(
 
 
 def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
-    """Return a training step: forward, backward, Adam."""
+    """Return a function that runs one training step: forward, backward, Adam."""
     torch.manual_seed(0)
     model = SequenceModel(shape.network)
     loss: Callable[[SequenceModel, Tensor, Tensor], Tensor]
@@ -261,7 +261,7 @@ def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
 
 
 def make_batch(shape: Workload, data_dir: Path | None) -> tuple[Tensor, Tensor]:
-    """Return a batch of the shape: for imdb real reviews if they are found, else random ones."""
+    """Return a batch of the shape; for imdb, real reviews if present, otherwise random ones."""
     generator = torch.Generator().manual_seed(0)
     size = (shape.batch, shape.time)
     network = shape.network
@@ -276,10 +276,10 @@ def make_batch(shape: Workload, data_dir: Path | None) -> tuple[Tensor, Tensor]:
 
 
 def _reviews(shape: Workload, data_dir: Path | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return reviews of IMDB; without its data, ids drawn with its word frequencies.
+    """Return IMDB reviews; without the data, random ids with similar word frequencies.
 
-    Of the 100 x 500 ids of a real batch 47 % are words, 3,500 to 3,800 of them distinct; the rest is padding
-    on the left. Words drawn by p(rank) ~ rank^-1.1 give as many distinct ones.
+    In a real batch of 100 x 500 ids, 47 % are words, of which 3,500 to 3,800 are distinct; the rest is left
+    padding. Sampling words with p(rank) ~ rank^-1.1 gives as many distinct words.
     """
     from hadamrnn.data.files import offline
     from hadamrnn.data.tasks import load_task
@@ -298,7 +298,7 @@ def _reviews(shape: Workload, data_dir: Path | None, generator: torch.Generator)
 
 
 def peak_megabytes(name: str, side: str, threads: int, data_dir: Path | None) -> float:
-    """Return the peak memory of two training steps beyond imports, model and batch, in a fresh process."""
+    """Return the peak memory of two training steps, without imports, model and batch, in a fresh process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure_peak, (name, side, threads, data_dir))
 
@@ -312,7 +312,7 @@ def _measure_peak(name: str, side: str, threads: int, data_dir: Path | None) -> 
 
 def extra_megabytes(work: Callable[[], object]) -> float:
     """Return the largest growth of this process while `work` runs."""
-    gc.collect()  # garbage of earlier work that is freed during `work` would hide the growth
+    gc.collect()  # earlier garbage that is freed during `work` would hide the growth
     _return_freed_memory()
     start = _reset_peak()
     work()
@@ -320,7 +320,7 @@ def extra_megabytes(work: Callable[[], object]) -> float:
 
 
 def _return_freed_memory() -> None:
-    """Return the memory that this process has freed but kept to the system (glibc only)."""
+    """Give memory that this process has freed but still holds back to the system (glibc only)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
     if trim is not None:
         trim(0)

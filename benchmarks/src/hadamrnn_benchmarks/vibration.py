@@ -1,8 +1,8 @@
-"""Bearings at loads absent from training, from raw samples: the default recipe beside others.
+"""Classify bearing faults at loads absent from training, from raw samples, by the default recipe and others.
 
-The data are MFPT's inner and outer race faults, `mfpt/mfpt.npz` of the data folder. Settings are compared
-on loads 1 to 5 alone, each network trained at one or two of them and tested at the rest; the selected one is
-then trained at all five and tested at loads 6 and 7. Start at `run_vibration`.
+The data are MFPT's inner and outer race faults, `mfpt/mfpt.npz` in the data folder. Settings are compared on
+loads 1 to 5 only: each network is trained at one or two of them and tested at the others. The selected setting
+is then trained at all five and tested at loads 6 and 7. Start at `run_vibration`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from hadamrnn.training.loop import LEVELS
 from hadamrnn_benchmarks.markdown import markdown_table
 
 TITLE = "# Vibration"
-RATE, WINDOW, RAW_WINDOW = 48_828, 12_207, 2_048  # Hz; a quarter of a second; of raw samples, which are many
+RATE, WINDOW, RAW_WINDOW = 48_828, 12_207, 2_048  # Hz; samples in a window (0.25 s); in a window read raw
 FAULTS = {"InnerRaceFault": "inner", "OuterRaceFault": "outer"}
 TRAIN, TEST = (1, 2, 3, 4, 5), (6, 7)
-SELECTION = ((1, 2), (4, 5), (2, 3), (3, 4), (1,), (3,), (5,))  # training loads; the rest is for test
+SELECTION = ((1, 2), (4, 5), (2, 3), (3, 4), (1,), (3,), (5,))  # training loads; the others are for testing
 SELECTION_SEEDS = 1
 BANDS: dict[str, Any] = {"features": "bands", "window": WINDOW}
 DEFAULT, LINEAR, RAW = "bands, the default", "bands, logistic regression", "raw samples, windows of 2,048"
@@ -49,10 +49,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class VibrationRow:
-    """Accuracies of `method`, one for each network; `kilobytes` are those of its weights."""
+    """The accuracies of `method`, one for each network; `kilobytes` is the size of its weights."""
 
     method: str
-    test: str  # selection, or loads 6 and 7
+    test: str  # "selection" or "loads 6 and 7"
     accuracies: tuple[float, ...]
     kilobytes: float | None = None
 
@@ -73,7 +73,7 @@ def run_vibration(
 
 
 class Bench:
-    """Trains in new folders, on recordings written like a user's."""
+    """Train in new folders, on recordings written as a user would have them."""
 
     def __init__(self, signals: dict[str, Any], folder: Path) -> None:
         self.signals, self.folder, self.runs = signals, folder, 0
@@ -99,7 +99,7 @@ class Bench:
         seed: int,
         given: Mapping[str, Any] = MappingProxyType({}),
     ) -> tuple[float, float]:
-        """Return the accuracy of the integer network from the page's commands, and its kilobytes."""
+        """Return the accuracy and kilobytes of the integer network that the page's commands produce."""
         folders = {"path": str(self.write(train_at)), "test": str(self.write(test_at))}
         chosen = {**given, "seed": seed, "threads": 1, "task_options": {**folders, **reading}}
         config = resolve_config("recordings", overrides=chosen)
@@ -116,7 +116,7 @@ class Bench:
         return float(np.mean(model.predict(x_test) == y_test))
 
     def write(self, loads: Iterable[int]) -> Path:
-        """Return a folder of WAV files at these loads, one folder for each fault."""
+        """Write a folder of WAV files at these loads, with a subfolder for each fault."""
         chosen = tuple(loads)
         folder = self.folder / "-".join(map(str, chosen))
         for key, fault in FAULTS.items():
@@ -128,7 +128,7 @@ class Bench:
 
 
 def find_bearings(data_dir: str | Path | None) -> Path:
-    """Return the file of the recordings."""
+    """Return the path of the recordings file."""
     paths = [folder / "mfpt" / "mfpt.npz" for folder in search_folders(data_dir)]
     for path in paths:
         if path.is_file():
@@ -166,7 +166,7 @@ def vibration_page(rows: Sequence[VibrationRow]) -> str:
 
 
 def spread(row: VibrationRow) -> str:
-    """Return the mean, and the deviation if there are several.
+    """Format the mean, and the standard deviation if there are several values.
 
     >>> spread(VibrationRow("bands", "test", (0.5, 1.0))), spread(VibrationRow("bands", "test", (0.5,)))
     ('75.0 ± 35.4 %', '50.0 %')

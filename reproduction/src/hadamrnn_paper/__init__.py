@@ -1,1 +1,1 @@
-"""The paper's tables as data, the runner that fills them, and the report: measured beside published."""
+"""Reproduce the paper's tables: their rows as data, the runner that measures them, and the report."""

@@ -1,4 +1,4 @@
-"""Published beside measured: which results belong to a row, and how they differ from it."""
+"""Compare published and measured figures: find the results of a row, and how they differ from it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hadamrnn_paper.rows import Row, Setup, Task
 from hadamrnn_paper.runner import Job
 from hadamrnn_paper.tables import TABLES, TASKS
 
-# A network whose cross-entropy is above this share of that of guessing has learnt nothing.
+# A network whose cross-entropy exceeds this fraction of the cross-entropy of guessing has learnt nothing.
 LEARNT = 0.95
-# Settings without --set: they have separate options, or belong to the row.
+# Settings that need no --set: they have their own options, or belong to the row.
 SAID_ELSEWHERE = ("task", "task_options", "preset", "seed", "threads")
 # Setting one of these resets the others.
 SHAPE = {"hidden_size", "num_layers", "layer_sizes"}
@@ -26,7 +26,7 @@ SHAPE = {"hidden_size", "num_layers", "layer_sizes"}
 
 @dataclass(frozen=True)
 class Comparison:
-    """The results of one row under one preset, one for each seed."""
+    """The results of one row with one preset, one for each seed."""
 
     row: Row
     preset: str
@@ -38,13 +38,13 @@ class Comparison:
 
     @property
     def setup(self) -> Setup:
-        """The setup of a run."""
+        """The setup that all runs share."""
         assert self.row.setup is not None, "a row without a setup has no results"
         return self.row.setup
 
     @property
     def values(self) -> list[float]:
-        """The figures to compare with the published one; results with private labels have none."""
+        """The test figures to compare with the published one; results with private labels have none."""
         found = (figure(result, self.row.activation_bits) for result in self.results)
         return [value for value in found if value is not None]
 
@@ -65,12 +65,12 @@ class Comparison:
 
     @property
     def activations(self) -> str:
-        """The kinds of states."""
+        """The format of the states: FP, or their number of bits."""
         return "float" if self.row.activation_bits is None else "integers"
 
     @property
     def compared(self) -> bool:
-        """Whether the data was the paper's; if not, the data set has a note that says so."""
+        """Whether the data was the paper's; otherwise a note of the data set says so."""
         return self.task.own_split or not any(result.note for result in self.results)
 
     @property
@@ -103,7 +103,7 @@ class Comparison:
         return lead(self.task.metric, self.value, self.row.value) if learnt else Cell("BL", "worse")
 
     def trained(self) -> str:
-        """Return the length of the runs beside the paper's, and how they ended."""
+        """Return the length of the runs next to the paper's, and how they ended."""
         epochs = [result.epochs for result in self.results]
         paper = f" of {self.task.epochs}" if self.task.epochs not in (None, *epochs) else ""
         minutes = statistics.fmean(result.seconds for result in self.results) / 60
@@ -112,7 +112,7 @@ class Comparison:
         return f"{span(epochs)}{paper} epochs, {minutes:.1f} min{end}"
 
     def command(self) -> str:
-        """Return the command that repeats these runs; seeds with the same settings share one."""
+        """Return the commands that repeat these runs; seeds with the same settings share one."""
         groups: dict[tuple[str, ...], list[int]] = {}
         for result in self.results:
             groups.setdefault(tuple(_settings(self.setup, result)), []).append(result.seed)
@@ -125,7 +125,7 @@ class Comparison:
 
 
 def trains_on_validation(result: Result) -> bool:
-    """Return whether the validation people were in the training part: their figure then selects nothing."""
+    """Return whether the validation people were also trained on; their figure then must not select anything."""
     options = result.config.get("task_options", {})
     return "left_out" in options and options["left_out"] is None
 
@@ -141,7 +141,7 @@ def measurements(row: Row, results: Iterable[Result]) -> list[Comparison]:
 
 
 def figure(result: Result, activation_bits: int | None) -> float | None:
-    """Return a result's test figure, of the integer network if the row has activation bits."""
+    """Return a result's test figure; the integer network's if the row has activation bits."""
     if activation_bits is None:
         return result.test
     return None if result.integer is None else result.integer.test
@@ -161,7 +161,7 @@ def published(experiment: str, activation_bits: int | None) -> str:
 
 
 def show(metric: str, value: float) -> str:
-    """Return a figure as the paper prints it.
+    """Format a figure as the paper prints it.
 
     >>> show("accuracy", 0.94881), show("cross_entropy", 1.64e-7)
     ('94.88', '1.6e-07')
@@ -183,7 +183,7 @@ def spread(metric: str, values: Sequence[float]) -> str:
 
 
 def span(values: Sequence[float]) -> str:
-    """Return the least and the greatest value, or the one that all have.
+    """Return the least and the greatest value, or a single value if they are equal.
 
     >>> span([3.0, 1.5]), span([2.0, 2.0])
     ('1.5 to 3', '2')
@@ -192,7 +192,7 @@ def span(values: Sequence[float]) -> str:
 
 
 def home(experiment: str) -> Row:
-    """Return the row of an experiment in the first table that has it."""
+    """Return the row of an experiment, from the first table that contains it."""
     for table in TABLES.values():
         for row in table.rows:
             if row.key == experiment:
@@ -201,12 +201,12 @@ def home(experiment: str) -> Row:
 
 
 def result_command(result: Result) -> str:
-    """Return the command that repeats a result, through the first table that has its experiment."""
+    """Return the command that repeats a result, using the first table that contains its experiment."""
     return Comparison(home(result.experiment), result.preset, (result,)).command()
 
 
 def train_command(result: Result) -> str:
-    """Return the command that repeats a run that is in no table."""
+    """Return the command that repeats a run that belongs to no table."""
     config = result.settings
     overrides = {"model": config["model"]}
     today = config_values(resolve_config(config["task"], preset=result.preset, overrides=overrides))
@@ -233,7 +233,7 @@ def train_command(result: Result) -> str:
 
 
 def lead(metric: str, ours: float, paper: float) -> Cell:
-    """Return the points of accuracy, or the ratio of cross-entropies, between two figures.
+    """Return the lead of one figure over another: points of accuracy, or a ratio of cross-entropies.
 
     >>> lead("accuracy", 0.9501, 0.9488)
     Cell(text='+0.13', mark='better')

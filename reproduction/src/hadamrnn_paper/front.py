@@ -1,6 +1,6 @@
-"""Our networks beside the paper's, by size and performance.
+"""Compare our networks with the paper's, by size and performance.
 
-A network is a setup under a preset; its figures are means over its seeds. Start at `standings`.
+A network is a setup with a preset; its figures are means over its seeds. Start at `standings`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from hadamrnn_paper.rows import Row, Task
 from hadamrnn_paper.runner import setups
 from hadamrnn_paper.tables import TABLES, TASKS
 
-# The paper's tasks with the paper's data: QQP is only available as a subset.
+# The tasks for which the paper's data is available; of QQP there is only a subset.
 JUDGED = ("pmnist", "smnist", "copy", "imdb", "har2", "dsa19", "sst2")
-SEEDS = 5  # fewest seeds of a network that represents a task
-TIED = "\u00a0"  # a space at which no line breaks
-ROUNDING = 0.01  # printed sizes have two digits
+SEEDS = 5  # a network needs at least this many seeds to represent a task
+TIED = "\u00a0"  # a non-breaking space
+ROUNDING = 0.01  # printed sizes have two decimals
 
 
 def published_points(task: str) -> list[Point]:
-    """Return the paper's networks on a task with both a printed size and a figure."""
+    """Return the paper's networks for a task that have both a printed size and a figure."""
     rows = [row for table in TABLES.values() if table.label for row in table.rows if row.task == task]
     return [_published(row) for row in rows if row.kilobytes and row.value is not None and not row.misprint]
 
@@ -50,10 +50,10 @@ def measured(task: str, results: Sequence[Result]) -> list[Comparison]:
 
 
 def selection_figure(found: Comparison, results: Sequence[Result]) -> float | None:
-    """Return the figure on held-out data that selects a network; None if there is none.
+    """Return the figure that selects a network, measured on held-out data; None if there is none.
 
-    It is the mean validation figure over its seeds. A network that was trained on the validation people too
-    has the mean of its cross-validation instead, if all of its folds have run.
+    It is the mean validation figure over the seeds. For a network that was also trained on the validation
+    people, it is the mean of the cross-validation, if all folds have run.
     """
     if not any(trains_on_validation(result) for result in found.results):
         return found.validation
@@ -70,11 +70,11 @@ def selection_figure(found: Comparison, results: Sequence[Result]) -> float | No
 
 @dataclass(frozen=True)
 class Standing:
-    """The paper's best on a task, and two of our networks, selected by `selection_figure`.
+    """The paper's best network for a task, and two of ours, selected by `selection_figure`.
 
     Args:
-        best: the best that is no larger than the paper's; None if nothing is measured.
-        least: the smallest whose selection figure reaches the paper's best; None if there is none.
+        best: our best network no larger than the paper's; None if nothing is measured.
+        least: our smallest network whose selection figure reaches the paper's best; None if there is none.
     """
 
     task: Task
@@ -106,7 +106,7 @@ class Standing:
 
 
 def standings(results: Sequence[Result]) -> list[Standing]:
-    """Return the standing of each task. A network with fewer than `SEEDS` seeds counts if none has more."""
+    """Return the standing of each task; networks with fewer than `SEEDS` seeds are used only if no other exists."""
     return [_standing(TASKS[name], results) for name in JUDGED]
 
 
@@ -119,19 +119,19 @@ def _standing(task: Task, results: Sequence[Result]) -> Standing:
     ours = [(figure, each) for figure, each in every if len(each.results) >= SEEDS] or every
     small = [(figure, each) for figure, each in ours if each.kilobytes <= paper.size + _slack(paper)]
     matching = [(figure, each) for figure, each in ours if figure >= sign * paper.value]
-    # A network's float and integer forms share a selection figure; the smaller one is taken.
+    # A network's float and integer forms share a selection figure; choose the smaller form.
     best = max(small, key=lambda each: (each[0], -each[1].kilobytes), default=(None, None))
     least = min(matching, key=lambda each: (each[1].kilobytes, -each[0]), default=(None, None))
     return Standing(task, paper, best[1], least[1])
 
 
 def _slack(point: Point) -> float:
-    """Return the most by which a printed size may be too low. For GLUE the paper prints whole kilobytes."""
+    """Return the rounding error of a printed size; for GLUE the paper prints whole kilobytes."""
     return 0.5 if point.size == int(point.size) else ROUNDING
 
 
 def standing_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = ()) -> Section:
-    """Return the paper's best HadamRNN for each task, and the best of ours that is no larger."""
+    """Return the section with the paper's best HadamRNN for each task, and our best that is no larger."""
     header = ("task", "paper's best", "ours, no larger", "difference")
     lines = []
     for each in found:
@@ -149,7 +149,7 @@ def standing_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = 
 
 
 def _ours(best: Comparison) -> str:
-    """Return figure, size, number of seeds and, if it is not linear, recurrence; no part of them breaks."""
+    """Return figure, size, number of seeds and, if it is not linear, recurrence, with non-breaking spaces."""
     count = len(best.results)
     seeds = f"{count}{TIED}seed{'s' if count > 1 else ''}"
     relu = ", ReLU recurrence" if hadamard(best.setup.network).recurrence == "relu" else ""
@@ -157,7 +157,7 @@ def _ours(best: Comparison) -> str:
 
 
 def networks_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = ()) -> Section:
-    """Return the networks behind `standing_section`, and the smallest that match the paper."""
+    """Return the section with the networks behind `standing_section`, and the smallest that match the paper."""
     header = ("task", "network", "runs", "matches on validation from kB", "test there", "command")
     lines = []
     for each in found:

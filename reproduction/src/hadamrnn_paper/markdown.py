@@ -1,4 +1,4 @@
-"""A document of `hadamrnn.pages` in Markdown."""
+"""Write a document of `hadamrnn.pages` as Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MARKS = {"better": "▲ ", "worse": "▼ "}
 
 
 def to_markdown(document: Document, figures: str) -> str:
-    """Return the document; `figures` is the folder of its pictures, relative to it."""
+    """Return the document as Markdown; `figures` is the folder of its pictures, relative to the file."""
     blocks = [f"# {document.title}", *document.paragraphs]
     for section in document.sections:
         blocks += [f"## {section.title}", *section.paragraphs]
@@ -25,7 +25,7 @@ def to_markdown(document: Document, figures: str) -> str:
 
 
 def without_empty_columns(grid: Grid) -> Grid:
-    """Return the grid without the columns that are empty in every line.
+    """Return the grid without columns that are empty in every row.
 
     >>> without_empty_columns(Grid(("a", "b"), ((Cell("1"), Cell()),))).header
     ('a',)
@@ -43,7 +43,7 @@ def without_commands(grid: Grid) -> Grid:
 
 
 def _columns(grid: Grid, wanted: Callable[[Sequence[Cell]], bool]) -> Grid:
-    """Return the grid with the columns whose cells are wanted."""
+    """Return the grid with only the wanted columns."""
     kept = [i for i in range(len(grid.header)) if wanted([line[i] for line in grid.lines])]
     return Grid(
         tuple(grid.header[i] for i in kept), tuple(tuple(line[i] for i in kept) for line in grid.lines)

@@ -1,4 +1,4 @@
-"""The memorization experiment of Appendix G.2.2: does the last state still know x_t?
+"""The memorization experiment of Appendix G.2.2: how much does the last state depend on x_t?
 
     e_t = || h_T(x_1, ..., x_T) - h_T(x_1, ..., x_t + (1, 0), ..., x_T) ||        f_t: with (0, 1)
 
@@ -65,7 +65,7 @@ def run_memorization(seed: int = 0, hidden_size: int = 128, seq_length: int = 20
 
 
 def perturbed(walk: Tensor, axis: int) -> Tensor:
-    """Return the walk as row 0, and as row t the walk with 1 added to x_t along `axis`: `(T + 1, T, 2)`."""
+    """Return the walk in row 0, and in row t the walk with 1 added to x_t along `axis`: `(T + 1, T, 2)`."""
     steps = len(walk)
     rows = walk.expand(steps + 1, steps, 2).clone()
     rows[torch.arange(1, steps + 1), torch.arange(steps), axis] += 1

@@ -41,10 +41,10 @@ TITLE = "HadamRNN: published and measured"
 
 
 def write_report(results: Path, out: Path, force: bool = False) -> list[Path]:
-    """Write the report on the results in a folder; return the written files.
+    """Write the report on a folder of results; return the written files.
 
     Args:
-        force: also replace files that no report wrote.
+        force: also replace files that are not reports.
     """
     if not results.is_dir():
         raise InputError(f"{results} must be a folder of results. Make one with: hadamrnn reproduce results.")
@@ -65,13 +65,13 @@ def write_report(results: Path, out: Path, force: bool = False) -> list[Path]:
 
 
 def _is_report(path: Path) -> bool:
-    """Whether a report wrote this file: it has the report's title, or a figure's ids."""
+    """Return whether this file is from an earlier report: it has the report's title, or a figure's ids."""
     marks = {".md": f"# {TITLE}\n", ".html": f"<title>{TITLE}</title>", ".svg": f'id="{path.stem}-'}
     return path.is_file() and marks[path.suffix].encode() in path.read_bytes()
 
 
 def build_document(results: Sequence[Result], memorization: Memorization | None) -> Document:
-    """Return the report: the standing with its pictures, how to read the rest, every table."""
+    """Build the report: the comparison with the paper, how to read the tables, and every table."""
     found = standings(results)
     others = others_section(results)
     sections = (
@@ -91,7 +91,7 @@ def build_document(results: Sequence[Result], memorization: Memorization | None)
 
 
 def _lead(found: Sequence[Standing]) -> str:
-    """Return the page in one sentence."""
+    """Return a one-sentence summary of the page."""
     judged = [each for each in found if each.best is not None]
     if not judged:
         return "Nothing has been measured here yet."
@@ -107,7 +107,7 @@ def _lead(found: Sequence[Standing]) -> str:
 
 
 def _named(titles: Sequence[str]) -> str:
-    """Return titles in brackets; nothing if there are none."""
+    """Return titles in brackets, or an empty text if there are none."""
     return f" ({', '.join(titles)})" if titles else ""
 
 

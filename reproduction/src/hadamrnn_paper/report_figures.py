@@ -1,7 +1,7 @@
-"""The report's figures, as SVG with the same bytes for the same results.
+"""Draw the report's figures as SVG; the same results give the same bytes.
 
 They are narrow (4.4 inches), so that one fills a phone and two fit side by side on a wider page. Colours suit
-colour-blind readers, and markers differ too, for grey prints.
+colour-blind readers, and markers differ too, for printing in grey.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hadamrnn_paper.runner import setups
 from hadamrnn_paper.tables import TABLES, TASKS
 
 WIDTH, HEIGHT = 4.4, 3.5
-MARGIN = 0.02  # accuracy below the worst published network; points below are left out
+MARGIN = 0.02  # points more than this below the worst published accuracy are not drawn
 PAPER, OURS, OTHERS, SECOND = BLUE, ORANGE, GREY, GREEN
 CURVES = {"paper": (PAPER, "-"), "best": (OURS, "--"), "quick": (SECOND, ":")}
 
@@ -70,7 +70,7 @@ def standing_picture(found: Sequence[Standing]) -> tuple[Picture, ...]:
 
 
 def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
-    """The (size, accuracy) plane: the paper's networks, ours, and both Pareto fronts."""
+    """Plot accuracy against size: the paper's networks, ours, and both Pareto fronts."""
     with styled():
         canvas = Canvas(figsize=(WIDTH, HEIGHT))
         axes = canvas.subplots()
@@ -111,7 +111,7 @@ def size_accuracy(task: str, results: Sequence[Result]) -> Picture:
 
 
 def additions_cross_entropy(results: Sequence[Result]) -> Picture:
-    """The (additions, cross-entropy) plane of the copy task, for q = 32, 8, 2, 1."""
+    """Plot cross-entropy against additions for the copy task, with q = 32, 8, 2, 1."""
     with styled():
         canvas = Canvas(figsize=(WIDTH, HEIGHT))
         axes = canvas.subplots()
@@ -178,7 +178,7 @@ def memorization_picture(found: Memorization) -> Picture:
 
 
 def curve_pictures(results: Sequence[Result]) -> list[Picture]:
-    """Validation and sign flips by epoch, of each task's 4-bit network."""
+    """Plot validation and sign flips by epoch for each task's 4-bit network."""
     pictures = []
     for key, (setup, _) in setups("scales").items():
         runs = [run for run in results if run.experiment == key and run.seed == 0 and run.curve]
@@ -222,7 +222,7 @@ NAME_PLACES = {"right": ((6, -2.5), "left"), "left": ((-6, -2.5), "right"), "abo
 
 
 def _covers(point: Point, others: Sequence[Point]) -> bool:
-    """Whether a name to the right of `point`, a decade long, would cover one of `others`."""
+    """Return whether a label to the right of `point`, one decade wide, would cover one of `others`."""
     return any(
         1 <= other.size / point.size <= 10 and abs(other.value - point.value) < 0.003 for other in others
     )
@@ -231,5 +231,5 @@ def _covers(point: Point, others: Sequence[Point]) -> bool:
 def _write(
     axes: Axes, text: str, place: tuple[float, float], offset: tuple[float, float], **style: Any
 ) -> None:
-    """Write a few words beside a point, `offset` in points of print."""
+    """Label a point; `offset` is in typographic points."""
     axes.annotate(text, place, offset, textcoords="offset points", **{"fontsize": 8, **style})

@@ -1,6 +1,6 @@
-"""The report's tables: every row of the paper beside its measurements. Start at `table_section`.
+"""Build the report's tables: every row of the paper with our measurements. Start at `table_section`.
 
-`recipe_section` asks whether the paper's own recipe gives the paper's figures.
+`recipe_section` compares runs of the paper's own recipe with the paper's figures.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ NOT_RUN_TEXT = (
 
 
 def table_section(table: Table, results: Sequence[Result]) -> Section:
-    """Return one of the paper's tables, a part for each task."""
+    """Return the section of one of the paper's tables, with a part for each task."""
     tasks = dict.fromkeys(row.task for row in table.rows)
     parts = []
     for name in tasks:
@@ -86,7 +86,7 @@ def _note(row: Row) -> str:
 
 
 def _lines(row: Row, results: Sequence[Result]) -> list[Line]:
-    """Return a row's line for each measured preset, or one line if there is none."""
+    """Return one line for each measured preset of a row, or a single line if nothing is measured."""
     found = measurements(row, results)
     if not found:
         state = Cell("published only", "published") if row.setup is None else Cell("missing", "missing")
@@ -129,7 +129,7 @@ def _sizes(row: Row, found: Comparison | None = None) -> Line:
 
 
 def selection_section(results: Sequence[Result]) -> Section:
-    """Return the cross-validation of networks whose preset trains on everybody in the end."""
+    """Return the section on cross-validation, for networks whose final training includes the validation people."""
     folds: dict[str, list[Row]] = {}
     for row in SELECTION:
         assert row.setup is not None
@@ -154,7 +154,7 @@ def selection_section(results: Sequence[Result]) -> Section:
 
 
 def times_section(results: Sequence[Result]) -> Section:
-    """Return the paper's hours beside our minutes."""
+    """Return the section that compares the paper's training hours with our minutes."""
     ours = ("our minutes", "epochs", "preset", "processor", "test")
     header = ("task", "paper's epochs", "paper's hours", *ours)
     lines = []
@@ -181,7 +181,7 @@ def _beside(
     figures: Callable[[Comparison], tuple[str, ...]],
     width: int,
 ) -> list[Line]:
-    """Return a line of `first` and `width` figures for each measured preset, or a remark if there is none."""
+    """Return a line of `first` and `width` figures for each measured preset, or a remark if nothing is measured."""
     start = tuple(map(Cell, first))
     found = measurements(row, results)
     missing = (*start, Cell("missing", "missing"), *[Cell()] * (width - 1))
@@ -189,7 +189,7 @@ def _beside(
 
 
 def scales_section(results: Sequence[Result]) -> Section:
-    """Return alpha_W alpha_h = 2^n_h as published and as calibration chose it."""
+    """Return the section with alpha_W alpha_h = 2^n_h as published and as chosen by calibration."""
     ours = ("2^n_h", "preset", "states clipped on test")
     header = ("task", "alpha_W printed", "alpha_W", "2^n_h published", *ours)
     lines = []
@@ -212,7 +212,7 @@ def _scales(found: Comparison) -> tuple[str, ...]:
 
 
 def complexity_section() -> Section:
-    """Return the paper's counts as formulas, beside ours for one size."""
+    """Return the section with the paper's cost formulas and our counts for one size."""
     header = ("layer", "operation", "ORNN", "QORNN", "HadamRNN", "Block-HadamRNN", "fast transform, 512-1-10")
     fast = fast_step_cost(Network(1, 512, 10))
     lines = []
@@ -227,7 +227,7 @@ def complexity_section() -> Section:
 
 
 def others_section(results: Sequence[Result]) -> Section | None:
-    """Return the results that belong to no table; None if there are none."""
+    """Return the section of results that belong to no table; None if there are none."""
     known = setups("all")
     others = [result for result in results if result.experiment not in known]
     if not others:
@@ -249,7 +249,7 @@ def others_section(results: Sequence[Result]) -> Section | None:
 
 
 def recipe_section(results: Sequence[Result]) -> Section:
-    """Return every published row with a run of the paper's recipe, beside preset best."""
+    """Return the section that compares runs of the paper's recipe with the published rows and with preset best."""
     header = (
         *("task", "network", "activations", "published", "the paper's recipe", "difference"),
         *("best epoch", "epochs without a flip", "preset best"),
@@ -274,7 +274,7 @@ def recipe_section(results: Sequence[Result]) -> Section:
 
 
 def _epochs(found: Comparison) -> tuple[Cell, Cell]:
-    """Return the best of all epochs, and the number of epochs without flips; for several seeds, the range."""
+    """Return the best epoch's figure and the number of epochs without sign flips; for several seeds, the range."""
     best, quiet = [], []
     for result in found.results:
         best.append(result.best_step * result.epochs / result.steps)

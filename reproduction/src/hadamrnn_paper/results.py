@@ -1,6 +1,6 @@
-"""A result: the figures of a trained run, in one line of JSON that is never written by hand.
+"""Store the figures of a trained run as a result: one line of JSON that is never written by hand.
 
-The test set is read in `measure_run`, once, after everything has been chosen. A folder has one JSON Lines
+The test set is read once, in `measure_run`, after every choice has been made. A folder has one JSON Lines
 file for each task. A line holds the configuration, the figures and the processor, but no host name, path or
 date, so results of several machines can share a folder under version control.
 """
@@ -47,7 +47,7 @@ CURVE = ("epoch", "loss", "validation", "flips")
 
 @dataclass(frozen=True)
 class IntegerFigures:
-    """The figures of the integer network.
+    """The figures of a run's integer network.
 
     Args:
         test: the metric over the test set; None if its labels are private.
@@ -67,13 +67,13 @@ class Result:
     """One finished run.
 
     Args:
-        experiment: its key.
+        experiment: the key of its setup.
         config: every field of `TrainingConfig`.
         test: the metric over the test set, of the best model by validation; None if labels are private.
         integer: the same network in integers; None if it has no integer form.
-        kilobytes: with float activations, by the rule of the paper's tables; None if there is no rule.
-        ended: finished or diverged; a diverged run is measured at its best model before that.
-        curve: columns epoch, loss, validation, flips of the run's validations.
+        kilobytes: size with float activations, by the rule of the paper's tables; None if there is no rule.
+        ended: finished or diverged; a diverged run is measured at its best earlier model.
+        curve: columns epoch, loss, validation and flips, one entry per validation.
         note: the data set's remark, shown beside the figures.
     """
 
@@ -101,7 +101,7 @@ class Result:
         check("preset", self.preset, Annotated[str, OneOf(PRESETS)])
         if "task" not in self.config:
             raise InputError("config must name its task.")
-        _ = self.settings  # refuses a bad one
+        _ = self.settings  # raises if a setting is invalid
         columns = list(self.curve.values())
         lengths = {len(column) for column in columns}
         if self.curve and (self.curve.keys() != set(CURVE) or len(lengths) > 1 or 0 in lengths):
@@ -114,7 +114,7 @@ class Result:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Every setting of the run; settings added later have their defaults."""
+        """Every setting of the run; settings introduced since have their defaults."""
         return config_values(make_config(**self.config))
 
     @property
@@ -123,7 +123,7 @@ class Result:
 
 
 def result_name(experiment: str, preset: str, seed: int) -> str:
-    """Return the name of a result, its lock and its run folder.
+    """Return the name that a result, its lock and its run folder share.
 
     >>> result_name("pmnist-512-4bit", "best", 0)
     'pmnist-512-4bit.best.seed0'
@@ -132,14 +132,14 @@ def result_name(experiment: str, preset: str, seed: int) -> str:
 
 
 def result_file(folder: Path, task: str) -> Path:
-    """Return the file of a task's results. A run belongs to one task, but its figures to several tables."""
+    """Return the path of a task's results file; the same run may be shown in several tables."""
     return folder / f"{task}.jsonl"
 
 
 def write_result(folder: Path, result: Result) -> Path:
-    """Add `result` to the file of its task, replacing an earlier one of the same name; return the file.
+    """Add `result` to its task's file, replacing an earlier result of the same name; return the path.
 
-    Processes take turns, and each replaces the whole file: readers see it before or after, no line is lost.
+    Processes take turns and replace the whole file atomically, so no line is lost and readers need no lock.
     """
     path = result_file(folder, result.config["task"])
     with claim(folder / LOCKS, path.name, patient=True) as held:
@@ -152,7 +152,7 @@ def write_result(folder: Path, result: Result) -> Path:
 
 
 def write_fields(path: Path, kind: str, values: dict[str, Any]) -> Path:
-    """Write JSON that `read_json` reads, with one line per field: short, and readable in a diff."""
+    """Write JSON for `read_json` with one line per field, which is short and gives readable diffs."""
     fields = _fields(kind, values).items()
     lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ def _fields(kind: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> list[Result]:
-    """Return the results of one file, one a line; an absent file has none."""
+    """Return the results in a file, one per line; an absent file has none."""
     if not path.exists():
         return []
     lines = read_regular(path, MAX_FILE_BYTES).splitlines()
@@ -187,12 +187,12 @@ def _read_line(line: bytes, source: str) -> Result:
 
 
 def find_result(folder: Path, task: str, name: str) -> Result | None:
-    """Return a result by name; None if the folder has none of that name."""
+    """Return the result of this name, or None if the folder has none."""
     return next((each for each in read_file(result_file(folder, task)) if each.name == name), None)
 
 
 def read_results(folder: Path) -> list[Result]:
-    """Return all results of a folder, ordered by name; an absent folder has none."""
+    """Return all results in a folder, sorted by name; an absent folder has none."""
     found = (result for path in sorted(folder.glob("*.jsonl")) for result in read_file(path))
     return sorted(found, key=lambda result: result.name)
 
@@ -200,7 +200,7 @@ def read_results(folder: Path) -> list[Result]:
 def curve_columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
     """Return the rows of metrics.jsonl as columns, at most `CURVE_POINTS` long.
 
-    A longer run keeps every n-th row, counted from the last; flips in between are summed.
+    A longer run keeps every n-th row, counting back from the last, and sums the flips in between.
 
     >>> row = {"epoch": 1.0, "loss": 0.123456789, "validation_metric": 0.5, "flips": 3}
     >>> curve_columns([row])

@@ -1,7 +1,7 @@
-"""A row of a table: a setup to run, and the figures that the paper printed.
+"""Describe a row of a table: a setup to run, and the figures that the paper printed.
 
-A `Setup` is a network and a task. Several rows may share one: the 4-bit HadamRNN on pMNIST is in four
-tables, and its 12-bit activations are another row of the same training run.
+A `Setup` is a network and a task. Several rows may share one: the 4-bit HadamRNN for pMNIST is in four
+tables, and the row with 12-bit activations uses the same training run.
 Nothing here imports torch.
 """
 
@@ -19,12 +19,12 @@ from hadamrnn_paper.baselines.cost import baseline_size
 from hadamrnn_paper.baselines.networks import KINDS, Baseline
 
 Described = TypeVar("Described", Network, Baseline)
-INTEGER_BITS = 12  # for integer networks, unless the setup names other bits
+INTEGER_BITS = 12  # bits of states in integer networks, unless the setup says otherwise
 
 
 @dataclass(frozen=True)
 class Added:
-    """The inputs and outputs that an option of a task adds to those in the paper."""
+    """The extra inputs and outputs that a task's option adds to those in the paper."""
 
     words: str
     channels: int = 0
@@ -32,7 +32,7 @@ class Added:
 
 
 FINE = Added("fine channels", channels=12)
-# The settings of a Hadamard network that a setup decides, whatever the preset says.
+# The settings of a Hadamard network that the setup fixes and presets cannot change.
 HADAMARD_NAMES = (
     *("weight_bits", "num_blocks", "recurrence", "switches", "num_layers", "leak", "readouts", "thresholds"),
     *("layer_sizes", "normalize", "skip", "stride"),
@@ -49,10 +49,10 @@ class Task:
     """A task as the paper states it.
 
     Args:
-        epochs: epochs of the paper's training; None if it gives no number.
-        baseline: cross-entropy of guessing, at and above which a row is "BL".
+        epochs: number of epochs in the paper; None if it gives none.
+        baseline: cross-entropy of guessing; a row at or above it is "BL".
         note: shown with every table of this task.
-        own_split: the paper does not name its split; the report names ours beside the compared figures.
+        own_split: whether the split is ours because the paper does not give its own; the report then says so.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Task:
     own_split: bool = False
 
     def network(self, network: Described, options: Mapping[str, Any] | None = None) -> Described:
-        """Return the network with the inputs and outputs that this task has with these options."""
+        """Return the network with the inputs and outputs of this task and these options."""
         added = [each for name, each in ADDED.get(self.name, {}).items() if (options or {}).get(name)]
         return replace(
             network,
@@ -84,8 +84,8 @@ class Setup:
     """A network on a task; a preset supplies the rest.
 
     Args:
-        added: options of `ADDED` that the task has; without them its inputs and outputs are the paper's,
-            whatever the preset says.
+        added: enabled options from `ADDED`; without any, the inputs and outputs are the paper's, whatever
+            the preset says.
 
     >>> setup("pmnist", 512, 4, num_blocks=8).key
     'pmnist-512-4bit-q8'
@@ -101,7 +101,7 @@ class Setup:
 
     @cached_property
     def key(self) -> str:
-        """The name of this setup in files and on the command line."""
+        """The name of this setup, in file names and on the command line."""
         if isinstance(self.network, Network):
             parts = [self.task, *_hadamard_key(self.network)]
         else:
@@ -113,7 +113,7 @@ class Setup:
 
     @property
     def title(self) -> str:
-        """The network in words.
+        """A description of the network in words.
 
         >>> setup("har6", 64, 4, 8, num_layers=2, leak=(1, 2), readouts=("mean", "max"), normalize=True).title
         '2 layers of 64 leaky units, 4 bits'
@@ -133,13 +133,13 @@ class Setup:
 
     @property
     def integer_bits(self) -> int:
-        """The bits of states and biases in the integer network that is measured."""
+        """The bits of states and biases in the measured integer network."""
         chosen = self.network.activation_bits if isinstance(self.network, Network) else None
         return chosen or INTEGER_BITS
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The changes to a preset, which decides whether b_i is learnt, unless the setup has no b_i."""
+        """The setup's changes to a preset; unless the setup has no b_i, the preset decides whether b_i is learnt."""
         network = self.network
         settings: dict[str, Any] = {"model": network.kind, "hidden_size": network.hidden_size}
         if isinstance(network, Network):
@@ -155,18 +155,18 @@ class Setup:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The task's options; those of `ADDED` are always there, true or false."""
+        """The task's options; those in `ADDED` are always included, true or false."""
         added = {name: name in self.added for name in ADDED.get(self.task, {})}
         return {**added, **self.task_options}
 
     def kilobytes(
         self, task: Task, activation_bits: int | None = None, config: Mapping[str, Any] | None = None
     ) -> float:
-        """Return the size by the rule that the paper's tables follow for this kind of network.
+        """Return the size in kilobytes by the rule that the paper's tables use for this kind of network.
 
         Args:
-            config: of a run: which options the task had, and whether b_i was learnt. The paper's networks
-                learn it.
+            config: a run's configuration, for the task's options and whether b_i was learnt. By default it
+                is learnt, as in the paper.
         """
         options = self.options if config is None else config.get("task_options", {})
         if isinstance(self.network, Baseline):
@@ -215,13 +215,13 @@ def setup(
     learning_rate: float | None = None,
     **fields: Any,
 ) -> Setup:
-    """Return a setup by the fields of its network that the tables name."""
+    """Return the setup of a Hadamard network, from the fields that the tables name."""
     network = Network(hidden_size=hidden_size, weight_bits=weight_bits, num_blocks=num_blocks, **fields)
     return Setup(task, network, learning_rate)
 
 
 def baseline(task: str, kind: str, hidden_size: int, weight_bits: WeightBits = None) -> Setup:
-    """Return the setup of a competitor; kinds without a choice of bits have None.
+    """Return the setup of a competitor; pass bits of None for kinds without that choice.
 
     >>> baseline("pmnist", "qornn", 170, 8).key
     'pmnist-qornn-170-8bit'
@@ -232,20 +232,20 @@ def baseline(task: str, kind: str, hidden_size: int, weight_bits: WeightBits = N
 
 @dataclass(frozen=True)
 class Row:
-    """One row. The paper's figures are text as printed; empty if there is none.
+    """One row of a table. The paper's figures are text as printed, empty if there is none.
 
     Args:
         table, task: names of the table and the task.
         model: name of the model in the paper.
         published: performance: accuracy in percent, cross-entropy, or BL (failed to learn).
-        setup: what to run; None for a row that is published only.
+        setup: what to run; None for a row that is only quoted.
         activation_bits: bits of the measured integer network, mostly 12; None for floats.
         hidden_size, recurrent_bits, weight_bits, activations, kilobytes: the row's other cells.
         additions: additions of W h in a step.
         minutes: minutes of the paper's training, if its table has them.
         deviation: standard deviation over the seeds.
         seeds: seeds of the runs in the row.
-        source: publication of a baseline's figure.
+        source: publication that a baseline's figure comes from.
         misprint: whether the printed size contradicts the paper's own rule; `note` explains it.
     """
 
@@ -270,7 +270,7 @@ class Row:
 
     @property
     def key(self) -> str | None:
-        """The name of its setup; None for a row that is published only."""
+        """The name of its setup; None for a row that is only quoted."""
         return None if self.setup is None else self.setup.key
 
     @property
@@ -290,7 +290,7 @@ class Table:
     Args:
         name: name on the command line.
         label: label in the paper's source; empty for an additional table.
-        where: number and section.
+        where: table number and section in the paper.
     """
 
     name: str

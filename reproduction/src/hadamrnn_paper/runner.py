@@ -1,11 +1,11 @@
-"""Turn names on the command line into setups, and train, measure and write the missing results.
+"""Select setups by name, and train, measure and store those that have no result yet.
 
-It can be stopped at any time: a killed run continues from its checkpoint, and a finished row is not run
-again. Processes or machines that share the folders take different rows. Start at `select` and `run_jobs`.
+The runner can be stopped at any time: a killed run resumes from its checkpoint, and finished rows are not
+repeated. Processes or machines that share the folders take different rows. Start at `select` and `run_jobs`.
 
-A budget of minutes becomes a number of epochs or steps before a run begins: stopping by the clock would cut
-off the cosine schedule, and nobody could repeat the result. So the machine's pace is measured first; the run
-is then an ordinary one, and its result states its length.
+A budget of minutes is converted to a number of epochs or steps before a run begins, from the measured time of
+a step. Stopping by the clock instead would cut off the cosine schedule and make the result unrepeatable. The
+stored result states the length of the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hadamrnn_paper.results import LOCKS, Result, find_result, measure_run, resu
 from hadamrnn_paper.rows import Setup
 from hadamrnn_paper.tables import SCALES, SELECTION, TABLES, TRAINING_TIMES
 
-# The rows of every table; times and scales use the runs of other tables.
+# The rows of every table except times and scales, which use the runs of other tables.
 ROWS = {name: table.rows for name, table in TABLES.items()} | {
     "selection": SELECTION,
     "times": TRAINING_TIMES,
@@ -48,7 +48,7 @@ LENGTH = ("epochs", "steps", "evaluate_every")
 
 @dataclass(frozen=True)
 class Job:
-    """A setup under a preset and a seed.
+    """A setup with a preset and a seed.
 
     Args:
         overrides: fields of `TrainingConfig` that differ from the preset and the setup.
@@ -73,7 +73,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Places:
-    """The folders of results (with their locks) and of runs."""
+    """The folders for results (with their locks) and for runs."""
 
     results: Path
     runs: Path
@@ -83,16 +83,16 @@ class Places:
         return self.results / LOCKS
 
     def result(self, job: Job) -> Result | None:
-        """Return the result of a job."""
+        """Return the stored result of a job, if there is one."""
         return find_result(self.results, job.setup.task, job.name)
 
 
-Tell = Callable[[Job, str], None]  # receives a job and a line about it
+Tell = Callable[[Job, str], None]  # receives a job and a line to print about it
 
 
 @dataclass
 class Tally:
-    """The outcome of all jobs."""
+    """The number of jobs by outcome."""
 
     measured: list[Result] = field(default_factory=list)
     skipped: list[Job] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Tally:
 
 
 class Stopped(Exception):
-    """The run was asked to stop, or lost its claim; it has a checkpoint."""
+    """Raised if the run was asked to stop, or lost its claim; a checkpoint is on disk."""
 
 
 def run_jobs(
@@ -111,9 +111,9 @@ def run_jobs(
     options: RunOptions | None = None,
     tell: Tell = lambda job, line: None,
 ) -> Tally:
-    """Run every job that has no result and does not run elsewhere. A failed job does not stop the rest.
+    """Run every job that has no result and is not running elsewhere. A failed job does not stop the others.
 
-    Jobs of other processes are checked again at the end: those of a machine that died run here.
+    Jobs of other processes are checked again at the end, so jobs of a machine that died are run here.
     """
     tally, left = Tally(), list(jobs)
     options = options or RunOptions()
@@ -147,10 +147,10 @@ def run_jobs(
 
 
 def run_job(job: Job, places: Places, options: RunOptions, tell: Tell, held: SoftFileLease) -> Result:
-    """Train one job, or continue it, and return its measurements on the test set."""
+    """Train a job, or resume it, and return its measurements on the test set."""
     path, begun = run_folder(job, places.runs)
     config = job.config
-    # The data is loaded once, for the pace, the training and the test.
+    # The data is loaded once, for measuring the pace, training and testing.
     if begun:
         splits = Run.open(path, options.data_dir).splits
     else:
@@ -208,7 +208,7 @@ def _comparable(config: TrainingConfig, budget: float | None) -> dict[str, Any]:
 
 
 def fit_to_budget(config: TrainingConfig, minutes: float, splits: Splits) -> TrainingConfig:
-    """Return `config`, shortened if it would take longer than `minutes` on this machine."""
+    """Shorten `config` if it would take longer than `minutes` on this machine."""
     if not minutes > 0:
         raise InputError(f"A budget is a positive number of minutes, got {minutes:g}.")
     step_seconds, validation_seconds = pace(config, splits)
@@ -237,11 +237,11 @@ def shorten(
 
 
 def pace(config: TrainingConfig, splits: Splits) -> tuple[float, float]:
-    """Return the seconds of a step and of a validation."""
+    """Measure the seconds of a training step and of a validation."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     trainer = Trainer(build(config, splits), splits, config)
-    trainer.step()  # the first step also sets things up
+    trainer.step()  # warm-up: the first step also initialises
     began, steps = time.monotonic(), 0
     while steps < PILOT_STEPS and time.monotonic() - began < PILOT_SECONDS and not trainer.finished:
         trainer.step()

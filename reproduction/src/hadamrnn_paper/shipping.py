@@ -1,4 +1,4 @@
-"""Turn a measured run into a model that ships with the package, without manual input."""
+"""Turn a measured run into a model that is bundled with the package, without manual input."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hadamrnn_paper.runner import first_fitting
 
 
 def ship(result: Result, name: str, inputs: models.InputDescription, runs: Path, folder: Path) -> list[Path]:
-    """Add the integer network behind a result to a folder of models; return the written files.
+    """Add the integer network of a result to a folder of models; return the written files.
 
     Args:
         name: what the network does; its size is added, as in `motion-6kb`.
         inputs: description of the inputs.
-        runs: the run folders; the folder of the result contains the integer network.
+        runs: the folder of all run folders; the result's run folder contains the integer network.
     """
     run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == result.settings)
     network = run / fixedpoint.FILE_NAME

@@ -1,6 +1,6 @@
 """The paper's tables and two of our own, read from `tables.yaml`. Start at `TABLES`.
 
-A row of that file belongs to a task. It has cells of `Row`, and one of these:
+Each row in that file belongs to a task. It has fields of `Row`, and one of these:
 
     network   the fields of a Hadamard network, whose size and bits the row shows; optionally `learning_rate`
     best      changes to the network of the task's preset best; optionally `task_options`, or `held_out`,
@@ -30,7 +30,7 @@ BITS = ("recurrent_bits", "weight_bits", "activations")
 
 
 def read_row(table: str, task: str, given: Mapping[str, Any]) -> Row:
-    """Return the row of a table and a task that `tables.yaml` describes."""
+    """Build a table's row for a task from its entry in `tables.yaml`."""
     cells = {"published": "", **given, "table": table, "task": task, "note": _note(given)}
     if "network" in cells:
         chosen = setup(task, **cells.pop("network"), learning_rate=cells.pop("learning_rate", None))
@@ -61,7 +61,7 @@ def _hadamard_cells(chosen: Setup, cells: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _best(task: str, settings: dict[str, Any], task_options: dict[str, Any], bits: int) -> tuple[Setup, str]:
-    """Return the network of preset `best` with these settings and states of `bits` bits, and its name."""
+    """Return the network of preset `best` with these changes and `bits`-bit states, and its name."""
     config = resolve_config(task, preset="best", overrides=settings)
     network = replace(hadamard(config.network), activation_bits=bits)
     added = tuple(name for name in ADDED.get(task, {}) if config.task_options.get(name))
@@ -74,7 +74,7 @@ def _best(task: str, settings: dict[str, Any], task_options: dict[str, Any], bit
 
 
 def _note(given: Mapping[str, Any]) -> str:
-    """Return the note of a task, a table or a row: a text, or several that follow each other."""
+    """Return the note of a task, table or row; a list of texts is joined."""
     note = given.get("note", "")
     return note if isinstance(note, str) else " ".join(note)
 
@@ -104,8 +104,8 @@ TASKS: dict[str, Task] = {
     for name, given in _FILE["tasks"].items()
 }
 TABLES: dict[str, Table] = {name: _table(name, given) for name, given in _FILE["tables"].items()}
-# The rows of two tables about runs of the others (hours of training; alpha_W alpha_h = 2^n_h), and of the
-# cross-validation that selects between networks whose preset trains on everybody.
+# The rows of two tables that reuse runs of the others (hours of training; alpha_W alpha_h = 2^n_h), and the
+# cross-validation that selects between networks whose preset also trains on the validation people.
 TRAINING_TIMES, SCALES, SELECTION = (
     _rows(name, _FILE["derived"][name]) for name in ("times", "scales", "selection")
 )

@@ -28,7 +28,7 @@ CELLS: list[tuple[str, int, tuple[int, int], int | None, str]] = [
     ("quantized_lstm", 512, IMDB, 4, "1026"),
     ("ornn", 128, IMDB, None, "320.5"),
 ]
-# No rule gives these sizes: the paper's figure, and the one by our rule.
+# No rule gives these sizes; each entry has the paper's figure and ours.
 UNEXPLAINED: list[tuple[str, int, tuple[int, int], int | None, str, str]] = [
     # The weights of the gates alone are 112.5.
     ("lstm", 80, COPY, None, "112", "113.75"),

@@ -1,4 +1,4 @@
-"""Each baseline learns within a few seconds, and stays in its set while it does."""
+"""Each baseline learns within a few seconds, and its weights meet their constraint while it does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHANCE, MARGIN = 0.1, 0.5
 
 @pytest.fixture(scope="module")
 def digits() -> Splits:
-    """Digits read row by row: 8 steps of 8 pixels, so that a test takes seconds."""
+    """Return digits read row by row: 8 steps of 8 pixels, so that a test takes seconds."""
     splits = load_task("digits")
 
     def by_rows(split: Split) -> Split:
@@ -102,7 +102,7 @@ def test_binary_and_ternary_lstms_hold_only_their_values(
     recurrent = network.recurrent
     assert isinstance(recurrent, BinaryLSTM)
 
-    for mode in (True, False):  # drawn in training, rounded otherwise
+    for mode in (True, False):  # sampled in training, rounded otherwise
         for weight in recurrent.train(mode).quantized_weights():
             codes = (weight / glorot_width(weight)).detach()
             assert {round(code, 5) for code in codes.unique().tolist()} <= allowed

@@ -1,4 +1,4 @@
-"""Every baseline in the harness: tokens, lengths, files, refusals."""
+"""Every baseline in the training code: tokens, lengths, files and refused input."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_inputs_that_begin_alike_leave_the_gradients_of_a_normalised_lstm_finite
 
 
 def test_a_drawn_weight_is_its_latent_value_on_average() -> None:
-    """E q(w) = w for binary and ternary weights, so a drawn weight is unbiased."""
+    """E q(w) = w for binary and ternary weights, so a sampled weight is unbiased."""
     for kind in (BinaryLSTM, TernaryLSTM):
         layer = kind(1, 4).train()
         draws = torch.stack([layer.quantized_weights()[1].detach() for _ in range(4000)])

@@ -43,7 +43,7 @@ def test_a_runs_cost_is_that_of_its_shape(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("model", "options"),
     [
-        ("binary_lstm", {"norm_steps": 4}),  # draws weights, keeps running statistics
+        ("binary_lstm", {"norm_steps": 4}),  # samples weights, keeps running statistics
         ("ornn", {"orthogonal_map": "projection"}),  # is projected after every step
         ("fastgrnn", {"recurrent_density": 0.5}),  # changes with the progress of the run
     ],

@@ -1,4 +1,4 @@
-"""The fixtures of the library's data tests: an empty cache, no network, real data if there is any."""
+"""The fixtures of the library's data tests: an empty cache, no network access, and real data if present."""
 
 from tests.data.conftest import cache as cache
 from tests.data.conftest import fingerprint as fingerprint

@@ -151,7 +151,7 @@ def test_a_long_pair_keeps_its_marks(first: int, second: int, length: int) -> No
     goods, bads = pieces.count("good"), pieces.count("bad")
     assert goods + bads == kept
     assert pieces == ["[CLS]", *["good"] * goods, "[SEP]", "[SEP]", *["bad"] * bads, "[SEP]"]
-    if first + second > kept:  # the longer one is cut first
+    if first + second > kept:  # the longer one is truncated first
         assert abs(goods - bads) <= 1 or goods == first or bads == second
 
 

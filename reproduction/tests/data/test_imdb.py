@@ -121,7 +121,7 @@ def test_imdb_has_kerass_known_values(
     assert splits.train.y is not None and splits.train.y[:10].tolist() == [1, 0, 0, 1, 0, 0, 1, 0, 1, 0]
     balance = [part.y.bincount().tolist() for part in parts if part.y is not None]
     assert balance == [[12_500, 12_500], [6_184, 6_316], [6_316, 6_184]]
-    lengths = [218, 189, 141, 500, 147, 43, 123, 500, 233, 130]  # 550 and 562 are cut
+    lengths = [218, 189, 141, 500, 147, 43, 123, 500, 233, 130]  # 550 and 562 are truncated
     assert (splits.train.x[:10] != 0).sum(1).tolist() == lengths
     lengths = [68, 260, 500, 181, 108, 132, 500, 180, 134, 370]
     assert (splits.test.x[:10] != 0).sum(1).tolist() == lengths

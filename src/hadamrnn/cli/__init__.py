@@ -1,7 +1,7 @@
 """The command line: `hadamrnn COMMAND ...`.
 
-One file per command in this folder. Each offers a `Command` called `run`, which imports what it needs when
-it is called, so `--help` stays fast and torch-free. Other packages add commands as entry points.
+Each file in this folder defines one command as a `Command` called `run`, which imports its dependencies only
+when called, so `--help` stays fast and needs no torch. Other packages add commands as entry points.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _line(message: str) -> str:
-    """Return a message on one line, without control characters, which paths and options may contain."""
+    """Put a message on one line and remove control characters, which paths and options may contain."""
     return printable(" ".join(message.split()))
 
 
@@ -87,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_offered(subparsers: Any, name: str) -> None:
-    """Add a command of another package; if it cannot be imported, running it says so."""
+    """Add a command from another package; if the package cannot be imported, running the command says so."""
     try:
         packages.load(packages.COMMANDS, name).add(subparsers, name)
     except InputError as error:
@@ -96,7 +96,7 @@ def _add_offered(subparsers: Any, name: str) -> None:
         def refuse(args: argparse.Namespace) -> NoReturn:
             raise broken
 
-        # No prefix character: all arguments are taken as positional, so any of them leads to the refusal.
+        # Without a prefix character all arguments are positional, so any of them leads to the error message.
         parser = subparsers.add_parser(name, help="not available", prefix_chars="\0", add_help=False)
         parser.add_argument("arguments", nargs="*")
         parser.set_defaults(run=refuse)
@@ -117,9 +117,9 @@ class OneLineParser(argparse.ArgumentParser):
 def let_waiting_threads_sleep() -> None:
     """Let torch's threads sleep after a tenth of a millisecond without work; GNU's OpenMP only.
 
-    By default they spin 300,000 times (for milliseconds) on cores that the kernels' own threads need. A
-    step of the copy task takes 21 ms instead of 30 on two cores, and plain torch is as quick as before. Call
-    it before torch is loaded. A user's own setting is kept.
+    By default they spin 300,000 times (for milliseconds) on cores that the kernels' own threads need. With
+    this, a step of the copy task takes 21 ms instead of 30 on two cores, and plain torch is as fast as before.
+    Call this before torch is loaded. A setting made by the user is kept.
     """
     if not any(name in os.environ for name in _WAITING):
         os.environ["GOMP_SPINCOUNT"] = str(_SPINS)
@@ -128,9 +128,9 @@ def let_waiting_threads_sleep() -> None:
 def keep_freed_memory() -> None:
     """Let this process keep the memory that it frees, up to 256 MB; glibc only.
 
-    Every training step frees all of its tensors and allocates as many again. glibc would return them to the
-    system in between, and each page would have to be fetched and zeroed again: 3 to 4 ms of a step that
-    takes 40 (stack and copy of `hadamrnn bench training`, one thread).
+    Every training step frees all of its tensors and allocates them again. glibc would return the memory to
+    the system in between, and the kernel would have to map and zero each page again, which costs 3 to 4 ms
+    of a step that takes 40 (stack and copy in `hadamrnn bench training`, one thread).
     """
     if not sys.platform.startswith("linux"):
         return
@@ -141,7 +141,7 @@ def keep_freed_memory() -> None:
 
 
 def drop_unwritable_output() -> None:
-    """Forget buffered output that cannot be written; the interpreter would try again when it exits."""
+    """Discard buffered output that cannot be written, because the interpreter would try again at exit."""
     try:
         print(end="", flush=True)
     except OSError:

@@ -22,7 +22,7 @@ WHERE = "on an anomaly detector"
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmOptions:
-    """The options that decide when a detector raises an alarm; None is the default of `HadamRNNDetector`."""
+    """The options that decide when a detector raises an alarm; None means the default of `HadamRNNDetector`."""
 
     smoothing: int | None = option(
         None, "--goal anomaly: k of the level, a mean over about 2^k distances (default 3)"
@@ -39,7 +39,7 @@ ALARM_FIELDS = tuple(each.name for each in fields(AlarmOptions))
 
 
 def refuse(path: Path, what: str) -> None:
-    """Refuse the folder of a detector in a command that only takes runs."""
+    """Refuse a detector's folder in a command that only accepts runs."""
     from hadamrnn.estimators.detector_folder import is_detector
 
     if is_detector(path):
@@ -47,7 +47,7 @@ def refuse(path: Path, what: str) -> None:
 
 
 def train_goal(options: TrainOptions, settings: dict[str, Any]) -> None:
-    """Fit a detector to normal recordings and write it."""
+    """Fit a detector to normal recordings and write it to a folder."""
     where = f"with --goal anomaly, which takes {', '.join(map(flag, SETTINGS))}"
     allowed = ("goal", "task", "out", "columns", "quiet", "json", *ALARM_FIELDS)
     check_only(options, where, *allowed, settings=[name for name in settings if name not in SETTINGS])

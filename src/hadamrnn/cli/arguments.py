@@ -1,4 +1,4 @@
-"""Derive the options of commands from dataclasses: a field is an option with a checked type and range.
+"""Derive the options of commands from dataclasses: each field is an option with a checked type and range.
 
 A command is a function `run`, decorated by `command`, that takes a frozen dataclass. Fields from `positional`
 have no dashes; a tuple takes several values; a bool is a switch.
@@ -39,7 +39,7 @@ def positional(metavar: str, help: str, default: Any = dataclasses.MISSING) -> A
 
 
 def task_argument(**default: Any) -> Any:
-    """Return a dataclass field for the argument TASK: the name of a task, or the user's own file."""
+    """Return a dataclass field for the argument TASK: the name of a task, or a file of the user."""
     public = [name for name in task_names() if name not in ("npz", "recordings")]
     help = (
         f"{', '.join(public)}, or data of your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, "
@@ -55,7 +55,7 @@ def repeated(help: str, metavar: str = "NAME=VALUE") -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class JsonOption:
-    """The option of every command that prints figures."""
+    """The option --json of every command that prints figures."""
 
     json: bool = option(False, "print JSON instead of text")
 
@@ -66,7 +66,7 @@ class JsonOption:
 
 @dataclass(frozen=True, kw_only=True)
 class DataFolder:
-    """The option for the folder with a task's files."""
+    """The option --data-dir, the folder with a task's files."""
 
     data_dir: Path | None = option(
         None, "folder of the public data sets (default: HADAMRNN_DATA, else the user's cache)"
@@ -87,7 +87,7 @@ class DataOptions(DataFolder):
 
 @dataclass(frozen=True)
 class Command:
-    """A command; see `command`. A command with `parts`, which are subcommands, has no `run`."""
+    """A command, made by `command`. One with subcommands has `parts` instead of `run`."""
 
     run: Callable[..., int | None] | None
     help: str
@@ -127,33 +127,33 @@ class Command:
         parser.set_defaults(run=lambda args: run(*self.read(args)))
 
     def read(self, args: argparse.Namespace) -> tuple[Any, ...]:
-        """Return the function's arguments: the dataclass of its options, and the given settings."""
+        """Parse the function's arguments: the dataclass of its options, and the given settings."""
         given = _given(args, dataclasses.fields(self.options), field_types(self.options))
         settings = _given(args, [OPTIONS[each] for each in self.settings], SETTING_TYPES)
         return (self.options(**given), *([settings] if self.settings else []))
 
 
 def command(**declared: Any) -> Callable[[Callable[..., int | None]], Command]:
-    """Return a decorator that makes a function a command; its argument is the dataclass of its options.
+    """Return a decorator that turns a function into a command; the function's argument is a dataclass of options.
 
     Args:
         help, description, examples: texts for --help.
-        settings: names of a run's settings that become options too; the function gets those given as
+        settings: names of run settings that also become options; the function receives the given ones as
             its second argument.
         group: the heading of the settings in --help.
-        common: names of the options that --help lists; --help-all lists the rest. Empty: --help lists all.
+        common: names of the options that --help lists; --help-all lists the rest. If empty, --help lists all.
     """
     return lambda run: Command(run, **declared)
 
 
 class HelpAll(argparse.Action):
-    """The option --help-all, which also lists the options that --help leaves out."""
+    """The option --help-all, which also lists the options that --help omits."""
 
     hidden: dict[argparse.Action, str | None]
 
     @staticmethod
     def hide(parser: argparse.ArgumentParser, actions: Sequence[argparse.Action]) -> None:
-        """Leave these options out of --help."""
+        """Omit these options from --help."""
         everything = parser.add_argument(
             "--help-all", action=HelpAll, nargs=0, default=argparse.SUPPRESS, help="list all options and exit"
         )
@@ -186,7 +186,7 @@ def flag(name: str) -> str:
 
 
 def check_unused(options: Any, where: str, *names: str, settings: Iterable[str] = ()) -> None:
-    """Refuse given options that would be ignored; `where` names the case, such as "with --list".
+    """Refuse given options that would be ignored; `where` describes the situation, such as "with --list".
 
     `settings` are the names of given settings, all of which would be ignored.
     """
@@ -197,17 +197,17 @@ def check_unused(options: Any, where: str, *names: str, settings: Iterable[str] 
 
 
 def check_only(options: Any, where: str, *names: str, settings: Iterable[str] = ()) -> None:
-    """Refuse every given option except these."""
+    """Refuse any given option that is not among these."""
     others = [each.name for each in dataclasses.fields(options) if each.name not in names]
     check_unused(options, where, *others, settings=settings)
 
 
 def check_output(name: str, path: Path | None, beginning: str | None = None) -> None:
-    """Refuse a file that cannot be written before any work is done.
+    """Before any work is done, refuse an output file that cannot be written.
 
     Args:
         name: name of the option.
-        beginning: first characters of a file that may be replaced; None allows any file.
+        beginning: an existing file is replaced only if it starts with this text; None replaces any file.
     """
     if path is None:
         return
@@ -223,7 +223,7 @@ def check_output(name: str, path: Path | None, beginning: str | None = None) -> 
 def _add_fields(
     parser: Any, fields: Iterable[dataclasses.Field[Any]], types: dict[str, Any], both_ways: bool = False
 ) -> list[argparse.Action]:
-    """Add an option for each field, without a default; `both_ways` also gives a bool --no-NAME."""
+    """Add an option for each field, without a default; with `both_ways` a bool also gets --no-NAME."""
     added = []
     for each in fields:
         name, hint = flag(each.name), types[each.name]
@@ -284,7 +284,7 @@ def parse_task(task: str | None, texts: Iterable[str], own: OwnData) -> tuple[st
     """
     recordings, files = own.given(), own.given_files()
     if set(recordings) == {"rate"} and _kind_of_file(task, False) != "recordings" and task is not None:
-        recordings = {}  # a rate without features belongs to the device
+        recordings = {}  # without features, the rate is an option of the device
     named = split_options("--task-option", texts)
     kind = _kind_of_file(task, bool(recordings))
     if kind is not None:
@@ -302,16 +302,16 @@ def parse_task(task: str | None, texts: Iterable[str], own: OwnData) -> tuple[st
         )
     if not named:
         return task, {}
-    if task is None:  # named in a configuration file; the loader checks the values
+    if task is None:  # the configuration file names the task; the loader checks the values
         return None, {name: read_scalar(text) for name, text in named.items()}
     options = {name: read_text(name, text, option_type(task, name)) for name, text in named.items()}
-    if "path" in options:  # absolute, as plain text: the run may be opened from another folder
+    if "path" in options:  # store an absolute path: the run may be opened from another folder
         options["path"] = str(options["path"].resolve())
     return task, {**options, **recordings, **files}
 
 
 def _kind_of_file(task: str | None, recorded: bool) -> str | None:
-    """Return the name of the task that reads a file or folder; None for anything else."""
+    """Return the name of the task that reads this kind of file or folder; None for anything else."""
     if task is None:
         return None
     from hadamrnn.data.tables import SUFFIXES
@@ -330,7 +330,7 @@ def parse_options(option_name: str, texts: Iterable[str]) -> dict[str, object]:
 
 
 def split_options(option_name: str, texts: Iterable[str]) -> dict[str, str]:
-    """Return the names and texts of a repeated NAME=VALUE; the last one of a name wins."""
+    """Return the names and texts of a repeated NAME=VALUE; if a name is repeated, the last value wins."""
     options: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")

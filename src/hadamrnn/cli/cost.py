@@ -1,4 +1,4 @@
-"""`hadamrnn cost`: bytes and operations of a network, by the paper's count and with the fast transform."""
+"""`hadamrnn cost`: print a network's bytes and operations, by the paper's count and with the fast transform."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_COST = ("dropout", "recurrence")  # settings that affect neither size nor ope
 
 @dataclass(frozen=True, kw_only=True)
 class CostOptions(DeviceOptions, JsonOption):
-    """Options for the properties of a network that a task would set."""
+    """Options for those properties of a network that a task would otherwise set."""
 
     run_folder: Path | None = positional(
         "RUN", "run folder; if it is quantized, its file is measured; or a reservoir's file", default=None
@@ -124,7 +124,7 @@ def _network_of(options: CostOptions, settings: dict[str, Any]) -> Architecture:
 
 
 def _show_reservoir(path: Path, options: CostOptions) -> None:
-    """Print the cost of a reservoir from its file; operations are means per sample."""
+    """Print the cost of a reservoir from its file; operations are averages per sample."""
     from hadamrnn.reservoir import IntegerReservoir, reservoir_size, reservoir_step_cost
     from hadamrnn.reservoir.file import file_size
 
@@ -192,7 +192,7 @@ def _show_other(network: Architecture, options: CostOptions) -> None:
 
 
 def _shapes(network: Network) -> str:
-    """Return the shapes of all U, the lowest layer's first, and of V."""
+    """Return the shapes of every layer's U, lowest layer first, and of V."""
     pairs = zip(network.cell_sizes, network.cell_input_sizes, strict=True)
     shapes = [f"{size} x {seen}" for size, seen in pairs]
     return f": {', '.join(shapes)}, and {network.output_size} x {network.num_features}"

@@ -1,4 +1,4 @@
-"""`hadamrnn demo`: handwritten digits from data to C."""
+"""`hadamrnn demo`: train on handwritten digits, quantize, export C and check it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that describe a device, and the share of it that a network may use."""
+"""Define the options that describe a device and how much of it a network may use."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CLOCK = 64.0  # in MHz
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetOptions:
-    """The budget of a device; `train` and `search` take the rate from the recordings."""
+    """The options for a device's budget; `train` and `search` take the sample rate from the recordings."""
 
     clock: Clock = option(CLOCK, "budget: MHz of the Cortex-M4 (default 64)")
     max_ram: Count | None = option(None, "budget: bytes of RAM for state, stack and window")
     max_flash: Count | None = option(None, "budget: bytes of flash for code and network")
 
     def device(self, rate: float | None) -> Device:
-        """Return the device, for this many steps of the network per second."""
+        """Return the device for a network that runs this many steps per second."""
         from hadamrnn.fixedpoint.cost import Device
 
         if rate is None:
@@ -52,9 +52,9 @@ DEVICE_FIELDS = tuple(each.name for each in fields(DeviceOptions))
 def device_report(
     options: DeviceOptions, network: Network, step: int | None = None, run: Path | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the load of the device as figures and as lines; `step` is the number of counted instructions.
+    """Return the load of the device as figures and as lines; `step` is a step's counted instructions.
 
-    Without --window and --hop the windows are those of `run`, if it was trained on recordings.
+    Without --window and --hop, the windows of `run` are used if it was trained on recordings.
     """
     given = (options.window, options.hop) != (None, None)
     window = options.window or options.hop or 1
@@ -64,7 +64,7 @@ def device_report(
 
 
 def trained_windows(run: Path) -> tuple[int, int] | None:
-    """Return the steps of a window and of a hop of a run on recordings; None for others."""
+    """Return the window and hop, in steps, of a run on recordings; None for other runs."""
     from hadamrnn.data.options import RecordingOptions
     from hadamrnn.files import CONFIG_FILE
     from hadamrnn.streams import window_steps
@@ -82,7 +82,7 @@ def trained_windows(run: Path) -> tuple[int, int] | None:
 def load_report(
     device: Device, network: Network, window: int, hop: int, step: int | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the load of a device whose windows have `window` steps, `hop` apart, as figures and as lines."""
+    """Return a device's load as figures and as lines, for windows of `window` steps, `hop` steps apart."""
     from hadamrnn.fixedpoint.cost import Load
 
     load = Load.of(network, window, hop, step)
@@ -101,10 +101,10 @@ def load_report(
 def task_device(
     options: BudgetOptions, rate: float | None, task: str, decided: Mapping[str, Any], steps: int
 ) -> tuple[Device, int, int]:
-    """Return the device of a task's data, and the steps of a window and of a hop.
+    """Return the device that a task's data imply, and its window and hop in steps.
 
-    Recordings have `rate` rows per second, and windows as in their options `decided`; series of other
-    tasks, of `steps` each, follow one another.
+    Recordings have `rate` rows per second and the windows of their options, `decided`. For other tasks,
+    series of `steps` each are assumed to follow one another.
     """
     from hadamrnn.data.options import RecordingOptions
     from hadamrnn.streams import window_steps

@@ -1,4 +1,4 @@
-"""`hadamrnn doctor`: versions, kernel backend and data folders."""
+"""`hadamrnn doctor`: print versions, kernel backend and data folders."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ PREDICTORS = {
     "last_value": "the target one hop earlier",
 }
 ERRORS = ("rmse", "mae", "r2")
-MEMORY = 1 << 16  # bytes of flash and of RAM that the page compares with
+MEMORY = 1 << 16  # bytes of flash and of RAM that the page compares the network with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +234,7 @@ def _write_page(args: EvalOptions, opened: Run, figures: dict[str, Any]) -> None
 
 
 def _answers(args: EvalOptions, opened: Run) -> Answers:
-    """Return the samples of a regression with the network's answers, in the units of the data."""
+    """Return the samples of a regression with the network's predictions, in the units of the data."""
     from hadamrnn.pages.evaluation import Answers
     from hadamrnn.training.evaluate import predict_logits
 
@@ -258,7 +258,7 @@ def _samples(args: EvalOptions, opened: Run) -> Split:
 
 
 def _examples(args: EvalOptions, opened: Run) -> Examples | None:
-    """Return the samples with the network's answers; None if a sample has several labels."""
+    """Return the samples with the network's predictions; None if a sample has several labels."""
     import torch
 
     from hadamrnn.pages.evaluation import Examples
@@ -281,7 +281,7 @@ def _examples(args: EvalOptions, opened: Run) -> Examples | None:
 
 
 def _bars(opened: Run) -> list[tuple[str, list[Bar]]]:
-    """Return bars for the parts of the network's size and its share of a Cortex-M4."""
+    """Return bar charts of the parts of the network's size, and of its load on a Cortex-M4."""
     from hadamrnn.fixedpoint.cost import Load, network_size
 
     network = opened.network

@@ -1,4 +1,4 @@
-"""`hadamrnn export`: write a run as C, Arduino library, JavaScript, live page or ONNX; measure devices."""
+"""`hadamrnn export`: write a run as C, an Arduino library, JavaScript, a live page or ONNX; measure it on devices."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def run(args: ExportOptions) -> None:
 def _device(
     args: ExportOptions, network: Architecture, rows: list[Measurement]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the load of the device, with the counted instructions of a step if there are any."""
+    """Return the load of the device, using the counted instructions of a step if available."""
     if not isinstance(network, Network):
         raise InputError("A reservoir's load of a device is not known. Leave --rate and similar options out.")
     step = next((row.step for row in rows if row.target == "cortex-m4"), None)
@@ -116,9 +116,9 @@ def _check(args: ExportOptions) -> None:
 
 
 def _quantize_first(args: ExportOptions) -> tuple[dict[str, Any], list[str]]:
-    """Quantize a trained run without an integer network; return figures and lines.
+    """Quantize a trained run that has no integer network yet; return figures and lines.
 
-    ONNX uses the networks that the run has: the float network needs no data.
+    For ONNX nothing is quantized, because the float network can be exported without data.
     """
     from hadamrnn.files import INTEGER_FILE, MODEL_FILE
 
@@ -133,7 +133,7 @@ def _quantize_first(args: ExportOptions) -> tuple[dict[str, Any], list[str]]:
 
 
 def _write(args: ExportOptions, out: Path) -> Export:
-    """Write a run, or an integer model without one."""
+    """Write the export of a run, or of an integer model file."""
     from hadamrnn.deployment import load_network, write
     from hadamrnn.files import RECORD_FILE
     from hadamrnn.run import Run
@@ -171,7 +171,7 @@ def _report_lines(rows: list[Measurement], skipped: dict[str, str]) -> list[str]
 def _front_end_lines(
     front_end: FrontEnd, measured: list[FrontEndMeasurement], rows: list[Measurement]
 ) -> list[str]:
-    """Return the size and cost of the front end, and the load of a processor together with the network."""
+    """Return lines on the front end's size and cost, and on the processor load together with the network."""
     steps = {row.target: row.step for row in rows}
     lines = [
         f"front end: {front_end}",

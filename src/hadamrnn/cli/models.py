@@ -1,4 +1,4 @@
-"""`hadamrnn models`: trained integer models that ship with the package."""
+"""`hadamrnn models`: list the trained integer models that are bundled with the package."""
 
 from __future__ import annotations
 

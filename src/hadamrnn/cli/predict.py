@@ -1,4 +1,4 @@
-"""`hadamrnn predict`: labels or values for a user's own arrays or recordings."""
+"""`hadamrnn predict`: predict labels or values for a user's own arrays or recordings."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _check_out(args: PredictOptions) -> None:
 
 
 def _write(path: Path, places: dict[str, list[Any]], predictions: list[Any], logits: Any) -> None:
-    """Write predictions, names or values; an npz file also contains the logits."""
+    """Write predictions as class names or values; an npz file also contains the logits."""
     import numpy as np
 
     from hadamrnn.files import write_atomically
@@ -122,7 +122,7 @@ def _write(path: Path, places: dict[str, list[Any]], predictions: list[Any], log
 
 
 def _table(places: dict[str, list[Any]], predictions: list[Any], delimiter: str) -> str:
-    """Return a line for each sample: its position and its prediction; several values fill several cells."""
+    """Return one line for each sample: its position and prediction, with one cell per predicted value."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     width = len(predictions[0]) if isinstance(predictions[0], list) else 0
@@ -134,7 +134,7 @@ def _table(places: dict[str, list[Any]], predictions: list[Any], delimiter: str)
 
 
 def _cell(value: Any) -> Any:
-    """Escape a text so that no spreadsheet reads it as a formula; return numbers unchanged.
+    """Escape text that a spreadsheet would read as a formula; return numbers unchanged.
 
     >>> [_cell(value) for value in ("=1+1", "-1", "-walk", -0.5, "a\\tb")]
     ["'=1+1", '-1', "'-walk", -0.5, 'a\\\\tb']

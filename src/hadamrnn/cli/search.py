@@ -1,4 +1,4 @@
-"""`hadamrnn search`: the best network within a budget."""
+"""`hadamrnn search`: search for the best network within a budget."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def run(args: SearchOptions) -> None:
     log = choose_watcher(args.quiet or args.json).remark
     search = _search(args)
     place = args.storage or str(args.out / "study.journal")
-    _ = search.space  # refuses a budget that nothing fits
+    _ = search.space  # raises if no network fits the budget
     study = open_study(place, args.study or search.preset.task, search.settings, maximize=search.maximize)
     signals = stopped_by_signals(lambda: "repeat the command to continue")
     with storage_errors_in_one_line(place), signals as stop:
@@ -112,7 +112,7 @@ def _search(args: SearchOptions) -> Search:
 
 
 def _until(stop: Stop, minutes: float | None) -> Stop:
-    """Return whether to stop, after a signal or when the time is over."""
+    """Return whether to stop: after a signal, or when the time is up."""
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
     return lambda: stop() or time.monotonic() > end
 

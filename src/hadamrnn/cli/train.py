@@ -1,4 +1,4 @@
-"""`hadamrnn train`: train a network, or continue a run that was stopped."""
+"""`hadamrnn train`: train a network, or resume a stopped run."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
 
 
 def _on_device(config: TrainingConfig, options: TrainOptions) -> tuple[Splits, dict[str, Any], list[str]]:
-    """Return the data, and the load of the device by the network to train, as figures and as lines."""
+    """Return the data, and the load that the network would put on the device, as figures and as lines."""
     from hadamrnn.data.tasks import load_task
     from hadamrnn.training.models import task_network
 
@@ -137,7 +137,7 @@ def config_of(options: TrainOptions, settings: dict[str, Any]) -> TrainingConfig
 
 
 def _report(done: Run, options: TrainOptions, device: dict[str, Any]) -> None:
-    """Print the result; under torchrun only the first process does."""
+    """Print the result; under torchrun only the first process prints."""
     if os.environ.get("WORLD_SIZE", "1") != "1" and os.environ.get("RANK") != "0":
         return
     from hadamrnn.training.evaluate import show_metric

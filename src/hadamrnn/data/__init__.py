@@ -1,1 +1,1 @@
-"""The tasks: each loader returns `Splits(train, validation, test)`, in memory. Start at `tasks.load_task`."""
+"""Load tasks: each loader returns `Splits(train, validation, test)`, in memory. Start at `tasks.load_task`."""

@@ -1,7 +1,7 @@
-"""Read sound files, and convert signals to the samples of a front end.
+"""Read sound files, and convert signals to samples for a front end.
 
-A WAV file of 8, 16, 24 or 32 bits becomes int16 samples: its first channel, at the rate of the file. Start at
-`read_wav`; `choose_front_end` derives a front end from a rate.
+The first channel of a WAV file of 8, 16, 24 or 32 bits becomes int16 samples at the file's sample rate. Start
+at `read_wav`; `choose_front_end` derives a front end from a sample rate.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from hadamrnn.settings import check_int
 
 SAMPLE_BITS = 16
 FULL_SCALE = (1 << (SAMPLE_BITS - 1)) - 1
-CLIPPED_SHARE = 1e-3  # a file with a larger share of samples at full scale is reported
-FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010  # customary for speech
+CLIPPED_SHARE = 1e-3  # files in which more samples than this are at full scale are reported
+FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010  # the usual choice for speech
 FRAMES_PER_SECOND = 32  # for vibration: a frame is the largest power of two below 1/32 s, at most 512 samples
 LARGEST_BANDS_FRAME = 512
 
@@ -32,7 +32,7 @@ Samples = NDArray[np.int16]
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """Samples `(time,)` of one file at `rate` per second; `remarks` are for the user."""
+    """The samples `(time,)` of one file, `rate` per second, with `remarks` for the user."""
 
     samples: Samples
     rate: int
@@ -80,7 +80,7 @@ def _rounded(values: NDArray[np.float64]) -> Samples:
 
 
 def resampled(sound: Sound, rate: int) -> Sound:
-    """Resample a sound, with a low-pass filter below half of either rate; clipped to int16.
+    """Resample a sound, low-pass filtered below half of the lower rate and clipped to int16.
 
     >>> resampled(Sound(np.zeros(441, np.int16), 44_100), 16_000).samples.shape
     (160,)
@@ -94,7 +94,7 @@ def resampled(sound: Sound, rate: int) -> Sound:
 
 
 def choose_front_end(kind: str, rate: int, **given: Any) -> FrontEnd:
-    """Return a front end for a rate, which determines all settings that are not `given`.
+    """Return a front end for a sample rate, which determines all settings that are not `given`.
 
     Speech has frames of 25 ms every 10 ms; vibration has adjacent frames of at most 1/32 s.
 
@@ -114,7 +114,7 @@ def choose_front_end(kind: str, rate: int, **given: Any) -> FrontEnd:
 
 
 def to_samples(values: NDArray[Any], unit: float) -> Samples:
-    """Return values of a recording as int16 samples round(value / unit), ties towards +infinity."""
+    """Convert a recording's values to int16 samples round(value / unit), with ties towards +infinity."""
     rounded = np.floor(values.astype(np.float64) / unit + 0.5)
     if len(rounded) and (rounded.max() > FULL_SCALE or rounded.min() < -FULL_SCALE - 1):
         raise InputError(
@@ -126,9 +126,9 @@ def to_samples(values: NDArray[Any], unit: float) -> Samples:
 
 
 def sample_unit(largest: float, whole: bool) -> float:
-    """Return the value of sample code 1: 1 for 16-bit integers, else a power of two.
+    """Return the value of one sample code: 1 for 16-bit integers, else a power of two.
 
-    Half of the range stays free above the largest value.
+    The largest value uses at most half of the code range.
 
     >>> sample_unit(20000.0, whole=True), sample_unit(7.5, whole=False)
     (1.0, 0.00048828125)

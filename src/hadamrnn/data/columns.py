@@ -1,6 +1,6 @@
-"""Decide which columns of recordings are channels, labels or groups, and which are left out.
+"""Decide which columns of recordings are channels, labels or groups, and which are not used.
 
-Rules decide on options that the caller leaves open, and are reported. Start at `decide`.
+Options that the caller leaves unset follow from rules, and the decisions are reported. Start at `decide`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hadamrnn.errors import InputError, short
 
 LABELS = ("label", "labels", "activity", "class")
 GROUPS = ("group", "groups", "person", "subject", "user", "participant")
-MARKS = (*LABELS, *GROUPS, "target", "anomaly", "changepoint")  # as channels these would leak the answer
+MARKS = (*LABELS, *GROUPS, "target", "anomaly", "changepoint")  # as channels, these would leak the label
 CLOCKS = ("time", "timestamp", "datetime", "date", "index", "")
 CLOCK_STAMPS = 16  # a column that never falls and has at least this many values is a clock
 LEAST_GROUPS = 3  # files are the groups if every class is in this many of them
-OF_FILE = ("file", "folder")  # sources of a label or a group other than columns
+OF_FILE = ("file", "folder")  # where a label or a group may come from instead of a column
 
 
 def decide(
@@ -77,7 +77,7 @@ def decide(
 
 
 def _assumed_label(tables: list[Recording]) -> str:
-    """Return a column with a customary name, `y` for arrays, or `folder` if files lie in several folders."""
+    """Return a column with a usual name, `y` for arrays, or `folder` if the files are in several folders."""
     first = tables[0]
     arrays = ("y",) if first.path.suffix == ".npz" else ()
     found = _named((*LABELS, *arrays), first)
@@ -105,7 +105,7 @@ def _named(usual: Collection[str], table: Recording) -> str | None:
 
 
 def why_not(tables: list[Recording], name: str, labels: NDArray[np.object_]) -> str:
-    """Return why a column is not a channel, given the label of every row; empty if it is one."""
+    """Return the reason why a column is not a channel, given the label of every row; empty if it is one."""
     if name.lower() in CLOCKS:
         return "a clock"
     if name.lower() in MARKS:
@@ -119,7 +119,7 @@ def why_not(tables: list[Recording], name: str, labels: NDArray[np.object_]) -> 
 
 
 def _follows(values: NDArray[np.float64], labels: NDArray[np.object_]) -> bool:
-    """Return whether the value is a function of the label, and not constant."""
+    """Return whether the label determines the value, which is not constant."""
     for rows in (slice(SAMPLE_ROWS), slice(None)):  # for most columns a few rows decide
         pairs = pd.DataFrame({"label": labels[rows], "value": values[rows]}).drop_duplicates()
         if len(pairs) > pairs["label"].nunique():
@@ -137,7 +137,7 @@ def row_labels(table: Recording, source: str | None) -> NDArray[np.object_]:
 
 
 def _check_few_numbers(labels: NDArray[np.object_], name: str) -> None:
-    """Refuse a column of many different numbers: values, hardly classes."""
+    """Refuse a column of many different numbers, which are values rather than classes."""
     found = pd.unique(labels)
     if len(found) > MOST_NUMBERED and all(np.isfinite(as_number(text)) for text in found):
         raise InputError(
@@ -147,9 +147,9 @@ def _check_few_numbers(labels: NDArray[np.object_], name: str) -> None:
 
 
 def row_groups(table: Recording, source: str | None) -> NDArray[np.object_]:
-    """Return the group of every row: a column, a pattern of the file's name, the folder, or the file.
+    """Return the group of every row, from a column, a pattern in the file's name, the folder, or the file.
 
-    The file also stands for time.
+    For `time`, the group is the file.
     """
     if source != "time" and (source in table.names or source not in OF_FILE):
         if source in table.names or "(" not in str(source):

@@ -24,7 +24,7 @@ Length = Annotated[int, Range(1, 100_000)]
 
 @dataclass(frozen=True, eq=False)
 class CopySplit(Split):
-    """Sentences only, `x` of shape `(n, K)`: `batch` writes out the T = L + 2K steps around them.
+    """Store only the symbols, `x` of shape `(n, K)`; `batch` builds the sequences of T = L + 2K steps.
 
     >>> split = CopySplit(torch.tensor([[3, 8]], dtype=torch.uint8), None, delay=3)
     >>> x, y, _ = split.batch(slice(None))
@@ -36,7 +36,7 @@ class CopySplit(Split):
 
     @property
     def labelled(self) -> bool:
-        return True  # the sentence is its own target
+        return True  # the symbols are their own target
 
     def batch(self, index: Tensor | slice) -> Batch:
         sentence = rows(self.x, index).long()
@@ -57,15 +57,15 @@ def load_copy(
     test_size: Count = 2_000,
     seed: Seed = 0,
 ) -> Splits:
-    """Draw the copy task; the defaults are the paper's K = 10, L = 1000 and sample counts.
+    """Generate the copy task; the defaults are the paper's K = 10, L = 1000 and sample counts.
 
-    The same seed gives the same sentences; a part does not depend on the sizes of the others.
+    The same seed gives the same symbols, and each part is independent of the sizes of the others.
     """
     sizes = (train_size, validation_size, test_size)
     check_int("The number of symbols in a part", max(sizes) * sentence_length, 1, MOST_SYMBOLS)
 
     def draw(part: int, size: int) -> CopySplit:
-        # numpy guarantees RandomState's stream, so a seed always gives the same sentences.
+        # numpy guarantees RandomState's stream, so a seed always gives the same symbols.
         symbols = np.random.RandomState([seed, part]).randint(
             1, MARKER, (size, sentence_length), dtype=np.uint8
         )
@@ -85,10 +85,10 @@ def load_copy(
     )
 
 
-# The loss falls by orders of magnitude, and its gradient with it. With the usual 0.999 Adam divides by the
-# large gradients of a thousand steps ago and stalls: at delay 150, 1500 steps end at 1.5e-2 (learning rate
-# 1e-3) or 2.5e-4 (1e-2); with 0.95 at 1.3e-8 (1e-2), with the same seed. At delay 1000, 2000 steps end at
-# 2.1e-7.
+# The loss falls by orders of magnitude, and so does its gradient. With the usual beta2 of 0.999, Adam divides
+# by the large gradients of a thousand steps ago and stalls: at delay 150 and with the same seed, 1500 steps
+# reach 1.5e-2 (learning rate 1e-3) or 2.5e-4 (1e-2), but 1.3e-8 (1e-2) with 0.95. At delay 1000, 2000 steps
+# reach 2.1e-7.
 FAST = {"hidden_size": 128, "batch_size": 128, "learning_rate": 0.01, "adam_beta2": 0.95}
 
 COPY = Task(

@@ -1,4 +1,4 @@
-"""Scikit-learn's 8 x 8 digits, read pixel by pixel: a task that needs no download."""
+"""Load scikit-learn's 8 x 8 digits, one pixel per step: a task that needs no download."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """ETTh1 and ETTh2: forecast the loads and the oil temperature of a transformer, hour by hour.
 
-The protocol of the forecasting papers: 12 months for training, 4 for validation, 4 for test; seven channels
-standardised over the training months; all seven are forecast over the horizon from the previous hours, and
-the mean squared error is computed on standardised values.
+The split is that of the forecasting papers: 12 months for training, 4 for validation, 4 for testing. The seven
+channels are standardised over the training months. All seven are forecast over the horizon from the previous
+hours, and the mean squared error is computed on standardised values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ENDS = (12 * MONTH, 16 * MONTH, 20 * MONTH)
 ROWS = 17_420
 HOME = "https://github.com/zhouhaoyi/ETDataset"
 RAW = "https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small"
-SHA256 = {  # the original file and its compressed copy
+SHA256 = {  # checksums of the original file and of its compressed copy
     "ETTh1": (
         "f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066",
         "f1141f82f9d46968f05afa77ba16abfc4f790fe07583f9de06bb685b29a5411f",
@@ -58,12 +58,12 @@ Hours = Annotated[int, Range(1, 1440)]
 
 
 def load_etth1(data_dir: str | Path | None = None, *, look_back: Hours = 336, horizon: Hours = 96) -> Splits:
-    """Return ETTh1: `look_back` hours of seven channels, and the `horizon` hours after them to forecast."""
+    """Return ETTh1: `look_back` hours of seven channels, and the following `horizon` hours to forecast."""
     return _load("ETTh1", data_dir, look_back, horizon)
 
 
 def load_etth2(data_dir: str | Path | None = None, *, look_back: Hours = 336, horizon: Hours = 96) -> Splits:
-    """Return ETTh2, in the same way."""
+    """Return ETTh2, in the same form as ETTh1."""
     return _load("ETTh2", data_dir, look_back, horizon)
 
 
@@ -85,7 +85,7 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
 
 
 def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float32]:
-    """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: a row per hour, a column per channel of `CHANNELS`."""
+    """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: one row per hour, one column per channel in `CHANNELS`."""
     task = str(name).lower()
     check_name("A series of ETT", task, ("etth1", "etth2"))
     files = FILES[task]
@@ -93,7 +93,7 @@ def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float3
 
 
 def split(hours: Tensor, look_back: int, horizon: int) -> Split:
-    """Return every window of a series `(rows, channels)`, one per hour: first hours as x, the others as y.
+    """Return every window of a series `(rows, channels)`, one per hour: the first hours as x, the others as y.
 
     >>> part = split(torch.arange(5.0)[:, None], look_back=2, horizon=2)
     >>> part.x.squeeze(-1).tolist(), part.y.tolist()

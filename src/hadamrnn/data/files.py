@@ -27,14 +27,14 @@ pooch.get_logger().setLevel("WARNING")  # `download` prints one line itself
 
 @dataclass(frozen=True)
 class DataFile:
-    """A public file, or the folder inside a public zip archive.
+    """A public file, or a folder inside a public zip archive.
 
     Args:
-        paths: possible places in a data folder; a download goes to the first.
+        paths: possible paths in a data folder; a download goes to the first.
         home: web page of the file.
-        url: the download; None if there is none. For a zip archive, `paths` name the folder in it.
+        url: where to download it; None if impossible. For a zip archive, `paths` name the folder in it.
         sha256: checksum of the file or of the zip archive; None if none was published.
-        obtain: instructions for a file without url.
+        obtain: instructions for a file that cannot be downloaded.
     """
 
     paths: tuple[str, ...]
@@ -57,12 +57,12 @@ def cache_folder() -> Path:
 
 
 def search_folders(data_dir: str | Path | None) -> list[Path]:
-    """Return the folders to search in order; the last is the cache."""
+    """Return the folders to search, in order; the last is the cache."""
     chosen = data_dir or os.environ.get("HADAMRNN_DATA")
     if not chosen:
         return [cache_folder()]
     folder = Path(chosen)
-    with suppress(RuntimeError):  # ~USER of an unknown user
+    with suppress(RuntimeError):  # ~USER names an unknown user
         folder = folder.expanduser()
     if not folder.is_dir():
         source = "--data-dir" if data_dir else "HADAMRNN_DATA"
@@ -71,7 +71,7 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
 
 
 def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
-    """Return the path of `file`, verified, or None if it is missing. A zip is unpacked into the cache."""
+    """Verify `file` and return its path, or None if it is missing. A zip archive is unpacked into the cache."""
     folders = search_folders(data_dir)
     for place in (folder / path for folder in folders for path in file.paths):
         if file.archive and place.is_dir():
@@ -88,7 +88,7 @@ def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Within this block, make a missing file an error instead of downloading it."""
+    """Within this block, raise an error for a missing file instead of downloading it."""
     token = _OFFLINE.set(True)
     try:
         yield
@@ -97,7 +97,7 @@ def offline() -> Iterator[None]:
 
 
 def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
-    """Return the path of `file`, verified; download it into the cache if it is missing."""
+    """Verify `file` and return its path; download it into the cache if it is missing."""
     found = present(file, data_dir)
     if found is not None:
         return found
@@ -119,7 +119,7 @@ def fetch(file: DataFile, data_dir: str | Path | None) -> Path:
 
 
 def download(file: DataFile, target: Path) -> None:
-    """Download `file.url` to `target`: completely and verified, or not at all."""
+    """Download `file.url` to `target` atomically: the file appears only when complete and verified."""
     if file.url is None:
         raise FileNotFoundError(f"it is not offered for download: {file.obtain}")
     if _OFFLINE.get():
@@ -136,7 +136,7 @@ def download(file: DataFile, target: Path) -> None:
 
 
 def verify(path: Path, file: DataFile) -> None:
-    """Raise InputError unless `path` has the published checksum, if one is known."""
+    """Raise InputError if `path` does not have the published checksum; do nothing if none is known."""
     found = pooch.file_hash(path) if file.sha256 else None
     if found != file.sha256:
         raise InputError(
@@ -163,6 +163,6 @@ def unpack(archive: Path, target: Path) -> Path:
         try:
             source.replace(target)  # one rename: the folder is complete or absent
         except OSError:
-            if not target.is_dir():  # otherwise another process was faster, with the same files
+            if not target.is_dir():  # otherwise another process was faster and wrote the same files
                 raise
     return target

@@ -1,4 +1,4 @@
-"""UCI HAR, raw motion signals of a smartphone: six activities (`har6`), or two groups of them (`har2`)."""
+"""Load UCI HAR, raw motion signals of a smartphone: six activities (`har6`), or two groups of them (`har2`)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ CHANNELS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_a
 STEPS = 128
 ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")  # 1 to 6
 GROUP = (2, 4, 6)  # activities with label 1 in HAR-2
-# Ranges of values and of changes per step for people who sit or stand still, in g and rad/s.
+# Limits of the values and of their changes per step for people who sit or stand still, in g and rad/s.
 STILL = (0.006,) * 3 + (0.018,) * 3
 SLOW = (0.002,) * 3 + (0.006,) * 3
-# Windows overlap by half, so validation holds out people: one of these groups of the 21 training people.
+# Windows overlap by half, so validation uses other people: one of these groups of the 21 training people.
 PEOPLE = ((1, 3, 5, 6), (7, 8, 11, 14), (15, 16, 17, 19), (21, 22, 23, 25, 26), (27, 28, 29, 30))
 LAST_PEOPLE = len(PEOPLE)
 LeftOut = Annotated[int, Range(1, LAST_PEOPLE)] | None
@@ -48,7 +48,7 @@ FILES = {
 
 
 class HarPart(NamedTuple):
-    """One part: signals `(n, 128, 9)`, activities 1 ... 6 `(n,)`, people 1 ... 30 `(n,)`."""
+    """One part of the data: signals `(n, 128, 9)`, activities 1 ... 6 `(n,)`, people 1 ... 30 `(n,)`."""
 
     x: NDArray[np.float32]
     activity: NDArray[np.int64]
@@ -62,17 +62,17 @@ def load_har2(
     fine: bool = False,
     activities: bool = False,
 ) -> Splits:
-    """Return HAR-2, channels standardised with the statistics of the training part.
+    """Return HAR-2, with channels standardised by the training part's statistics.
 
-    Label 1: sitting, laying or walking upstairs. Test is UCI's (nine people).
+    Label 1 means sitting, laying or walking upstairs. The test part is UCI's (nine people).
 
     Args:
-        left_out: number of the group of `PEOPLE` that is kept for validation. None trains on all and
-            also validates on the last group, whose figure must then not be used for selection.
-        fine: add copies of the six channels of movement: their values, clipped to +-`STILL`, and their
-            changes, clipped to +-`SLOW` (see `with_fine`): 21 channels. A device does the same with raw
-            codes.
-        activities: classify the six activities; a decision is right if it is in the right group.
+        left_out: index of the group in `PEOPLE` that is kept for validation. None trains on all groups and
+            validates on the last one, so the validation figure must not be used for selection.
+        fine: add, for the six channels of movement, copies of the values clipped to +-`STILL` and of the
+            changes clipped to +-`SLOW` (see `with_fine`), which makes 21 channels. A device does the same
+            with raw codes.
+        activities: classify the six activities; a prediction is correct if it is in the right group.
     """
     groups = tuple(int(activity in GROUP) for activity in range(1, 1 + len(ACTIVITIES)))
     if activities:
@@ -84,7 +84,7 @@ def load_har2(
 def load_har6(
     data_dir: str | Path | None = None, *, left_out: LeftOut = LAST_PEOPLE, fine: bool = False
 ) -> Splits:
-    """Return UCI HAR with its six activities; parts, channels and options as in HAR-2."""
+    """Return UCI HAR with its six activities; parts, channels and options are those of HAR-2."""
     return _load("har6", data_dir, left_out, fine)
 
 
@@ -97,7 +97,7 @@ def _load(
     class_names: tuple[str, ...] = ACTIVITIES,
     groups: tuple[int, ...] | None = None,
 ) -> Splits:
-    """Return the windows of training, validation and test; `labels` are those of activities 1 to 6."""
+    """Return the windows of training, validation and test; `labels` has the label of each activity 1 to 6."""
     train, test = read_har(data_dir)
     people = PEOPLE[(left_out or LAST_PEOPLE) - 1]
     held_out = np.isin(train.subject, people)
@@ -149,7 +149,7 @@ def read_compact(path: Path) -> tuple[HarPart, HarPart]:
 
 
 def read_original(folder: Path) -> tuple[HarPart, HarPart]:
-    """Read UCI's text files: per channel a line of 128 numbers per window."""
+    """Read UCI's text files: one file per channel, with a line of 128 numbers for each window."""
 
     def part(name: str) -> HarPart:
         signals = folder / name / "Inertial Signals"
@@ -177,14 +177,14 @@ def _checked(source: Path, x: NDArray[np.float32], *codes: NDArray[np.generic]) 
 def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> Tensor:
     """Return series with two more copies of their first channels: their values and their changes, clipped.
 
-    The scale of a channel is that of its largest movements. A person sitting still moves a hundredth as much
-    as one walking, which few bits cannot resolve. The clipped copy has a scale of its own.
+    A channel's scale is set by the largest movements. A person who sits still moves a hundred times less than one
+    who walks, too little to resolve with few bits, so the clipped copy has a scale of its own.
 
         v_t,c = clip(x_t,c, +-values_c)        d_t,c = clip(x_t,c - x_(t-1),c, +-changes_c),   d_0 = 0
 
     Args:
         x: `(n, time, channels)`, in the sensor's units.
-        values, changes: limits for the first channels, equally many of both.
+        values, changes: limits for the first channels, the same number of each.
 
     Returns:
         `(n, time, channels + 2 len(values))`: x, v, d.
@@ -206,19 +206,19 @@ def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> T
     return torch.cat([x, copied.clamp(-still, still), change.clamp(-slow, slow)], -1)
 
 
-# Sitting and standing differ by tremor. With UCI HAR's people left out by fifths, two layers of 64 units
-# reach 92.3 % on six activities (sitting and standing 83.2 %), with small movements clipped as channels of
-# their own 94.0 % (89.1 %), with their changes too 95.3 % (91.4 %). Layers of 64 and 128 units in integers:
-# 96.4 % (92.6 %), 8 epochs each. HAR-2 with one logit by two layers of 64 units: 95.1 % in integers. By
-# activity, layers of 64 and 96 units reach 96.7 % on its groups, 64 and 128 units 96.2 % (with 3 bits 95.8
-# %), two of 64 units after 16 epochs 96.2 %. Windows shifted by up to 8 steps: 96.8 % (two seeds per fifth),
-# else 96.7 %; with shifts 16 epochs reach 97.1 % and 8 reach 96.5 % (floats, one seed per fifth). HAR-2's
-# validation people stay out of training.
+# Sitting and standing differ by tremor. In five-fold cross-validation over UCI HAR's people, two layers of 64
+# units reach 92.3 % on six activities (83.2 % on sitting and standing); with small movements, clipped, as
+# additional channels 94.0 % (89.1 %); with their changes as well 95.3 % (91.4 %). Layers of 64 and 128 units
+# reach 96.4 % (92.6 %) in integers, with 8 epochs each. HAR-2 with one logit and two layers of 64 units reaches
+# 95.1 % in integers. Trained by activity and scored by group, layers of 64 and 96 units reach 96.7 %, 64 and
+# 128 units 96.2 % (95.8 % with 3 bits), two layers of 64 units after 16 epochs 96.2 %. Shifting windows by up to
+# 8 steps gives 96.8 % (two seeds per fold) instead of 96.7 %; with shifts, 16 epochs reach 97.1 % and 8 reach
+# 96.5 % (floats, one seed per fold). HAR-2's validation people stay out of training.
 #
-# People wear a sensor differently: random rotations show a network more people than there are. With each
-# of DSA-19's people 1 to 4 left out in turn, preset quick has a mean of 81.5 % with rotations of 30 degrees
-# and of 75.1 % without. For UCI HAR's people, left out by fifths, smaller rotations did better. If everybody
-# is used for training in the end (`left_out: None`), the last weights are kept: no validation data remain.
+# People wear a sensor differently, and random rotations imitate more people. Leaving out each of DSA-19's
+# people 1 to 4 in turn, preset quick has a mean of 81.5 % with rotations of 30 degrees and of 75.1 % without.
+# In five-fold cross-validation over UCI HAR's people, smaller rotations did better. If the final training uses
+# everybody (`left_out: None`), the last weights are kept, because no validation data remain.
 TURNED: Values = {**SMALL_STACK, "rotation": 15.0, "epochs": 8, "task_options": {"fine": True}}
 FAST: Values = {"paper": PAPER_SENSORS, "quick": {**TURNED, "stride": 2}}
 HAR2 = Task(

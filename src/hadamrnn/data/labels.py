@@ -14,8 +14,8 @@ from torch import Tensor
 
 from hadamrnn.errors import InputError, printable, short
 
-MAX_LABEL = 200  # limit in characters
-MOST_NUMBERED = 30  # limit on classes with numeric names: more numbers are hardly classes
+MAX_LABEL = 200  # longest label, in characters
+MOST_NUMBERED = 30  # most classes with numeric names; more numbers than this are hardly classes
 
 
 def canonical_label(value: Any) -> str:
@@ -30,7 +30,7 @@ def canonical_label(value: Any) -> str:
 
 
 def class_names(labels: Collection[str], source: str | Path) -> tuple[str, ...]:
-    """Return the classes in order: by number if all are whole numbers, else by name."""
+    """Return the sorted classes: by number if all are whole numbers, else by name."""
     for label in sorted(labels):
         check_label(label, source)
         if re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", label):
@@ -45,7 +45,7 @@ def class_names(labels: Collection[str], source: str | Path) -> tuple[str, ...]:
 
 
 def count_classes(labels: NDArray[np.int64], path: str | Path) -> int:
-    """Return k if the labels are 0 ... k - 1, each present."""
+    """Return k if the labels are exactly 0 ... k - 1."""
     found = np.unique(labels)
     missing = np.flatnonzero(found != np.arange(len(found)))
     if len(missing):

@@ -1,4 +1,4 @@
-"""A user's own arrays: `x` and `y`, optionally `lengths` and `groups`, in one `.npz` file.
+"""Load a user's own arrays: `x` and `y`, optionally `lengths` and `groups`, in one `.npz` file.
 
 | array | shape | meaning |
 |---|---|---|
@@ -8,7 +8,7 @@
 | `lengths` | `(n,)` | optional: number of valid steps of each row |
 | `groups` (or `person`, `subject`) | `(n,)` | optional: who was recorded; no group is in two parts |
 
-Any other array is refused. So is an `x` whose axes are ambiguous, unless `layout` names them.
+Any other array is refused, and so is an `x` whose axes are ambiguous, unless `layout` names them.
 
 The type of `y` decides, not its values: 0.0 and 1.0 are a regression. Integer labels must be
 0 ... k - 1, each present; strings are numbered in sorted order and kept as class names ("3.0" is "3").
@@ -42,13 +42,13 @@ from hadamrnn.settings import Seed
 MINIMUM_SAMPLES = 10
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 FEW_STEPS = 16  # a table (n, columns) with fewer columns is probably not a set of series
-FEW_ROWS, FLOWING = 32, 0.25  # fewest rows to test; median ratio below which rows continue each other
+FEW_ROWS, FLOWING = 32, 0.25  # for `_flows`: fewest rows to test; median ratio below which rows are continuous
 GROUP_NAMES = ("groups", "person", "subject")
 KNOWN = {"x", "y", "lengths", *GROUP_NAMES}
 Layout = Literal["time-first", "channels-first"]
 READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 MAX_BYTES = 1 << 36
-MAX_UNPACKED, MAX_RATIO = 1 << 28, 20  # bytes that any archive may unpack to; beyond, this times its own size
+MAX_UNPACKED, MAX_RATIO = 1 << 28, 20  # an archive may unpack to this many bytes, or to this times its own size
 
 
 def load_npz(
@@ -60,14 +60,14 @@ def load_npz(
     seed: Seed = 0,
     preparation: Preparation | None = None,
 ) -> Splits:
-    """Return the arrays of `path`, 15 % for validation and 15 % for test, classes in proportion.
+    """Return the arrays of `path`, stratified by class: 15 % for validation, 15 % for testing.
 
     Args:
-        held_out: files to use as validation or test part; the rest is divided.
+        held_out: files to use as the validation or test part; the other samples are divided.
         standardize: give each channel zero mean and unit variance over the training part.
         layout: the axes of `x`: "time-first" (n, time, channels) or "channels-first" (n, channels, time).
-        seed: seed of the random split. `groups` are split as a whole; copies of a sample stay together.
-        preparation: that of an earlier load of the same file, to use the same parts and scaling.
+        seed: seed of the random split. Groups are never divided, and copies of a sample stay together.
+        preparation: from an earlier load of the same file, to use the same parts and scaling.
     """
     sources = (path, *held_out.paths)
     arrays, origin = join_arrays([time_first(read_npz(each), layout, each) for each in sources], sources)
@@ -106,14 +106,14 @@ def load_npz(
 
 
 def _numbered(y: NDArray[np.generic], names: Sequence[str]) -> list[str]:
-    """Return a note if so many integers are classes that they may be meant as values."""
+    """Return a note if there are so many integer classes that values may have been meant."""
     if y.dtype.kind not in "iu" or len(names) <= MOST_NUMBERED:
         return []
     return [f"note: y holds integers, so {len(names)} classes. To predict values, save y.astype(float)"]
 
 
 def _overlap(x: Tensor, parts: Sequence[Tensor]) -> list[str]:
-    """Return a note if most test samples share steps with training samples, as windows of one series do."""
+    """Return a note if most test samples share steps with training samples, as overlapping windows do."""
     count, samples = overlapping_samples(x[parts[2]].numpy(), x[parts[0]].numpy()), len(parts[2])
     if 2 * count < samples or not count:
         return []
@@ -126,7 +126,7 @@ def _overlap(x: Tensor, parts: Sequence[Tensor]) -> list[str]:
 def join_arrays(
     each: Sequence[dict[str, NDArray[np.generic]]], sources: Sequence[Path]
 ) -> tuple[dict[str, NDArray[np.generic]], NDArray[np.int64]]:
-    """Concatenate the arrays of several files; also return the number of the file of each sample."""
+    """Concatenate the arrays of several files; also return each sample's file number."""
     first = each[0]
     for arrays, path in zip(each[1:], sources[1:], strict=True):
         same = arrays.keys() == first.keys() and all(
@@ -150,7 +150,7 @@ def time_first(
 ) -> dict[str, NDArray[np.generic]]:
     """Return the arrays with x as (n, time, channels); refuse an ambiguous layout.
 
-    Without a layout the shape decides, or the channels of the network if there is one.
+    Without a layout, the shape decides, or the network's number of channels if there is a network.
     """
     x = arrays.get("x")
     if x is None or x.ndim not in (2, 3) or 0 in x.shape or layout == "time-first":
@@ -177,8 +177,8 @@ def _flows(x: NDArray[np.generic]) -> bool:
 
         r_j = mean_i (x_(i+1)j - x_ij)^2 / (2 var_j)        1 for rows in any order
 
-    The median of r is 0.6 to 1.3 over sets of series, 0.4 for digits in the order of their classes, and
-    0.01 to 0.2 over recordings.
+    The median of r is 0.6 to 1.3 for sets of series, 0.4 for digits sorted by class, and 0.01 to 0.2 for
+    recordings.
     """
     if len(x) < FEW_ROWS or x.dtype.kind not in "fiub":
         return False
@@ -210,13 +210,13 @@ def check_array(
     count: int | None = None,
     advice: str = "",
 ) -> NDArray[np.generic]:
-    """Return an array, which must exist, not be empty, and have one of these kinds and numbers of axes.
+    """Return an array after checking that it exists, is not empty, and has an allowed kind and number of axes.
 
     Args:
         rule: the requirement, for the error message.
         kinds: letters of `numpy.dtype.kind`.
         count: required number of rows; None for any.
-        advice: the end of the error message.
+        advice: text to end the error message with.
     """
     if array is None:
         raise InputError(f"{name} must be {rule}, and is missing in {source}.{advice}")
@@ -229,7 +229,7 @@ def check_array(
 
 
 def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of an npz file: known names only, and no pickled objects (ragged arrays)."""
+    """Read the arrays of an npz file; unknown names and pickled objects (ragged arrays) are refused."""
     check_regular(path, MAX_BYTES)
     size = Path(path).stat().st_size
     try:
@@ -253,13 +253,13 @@ def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
             }
     except InputError:
         raise
-    except Exception as error:  # zipfile and numpy let errors of struct, zlib, seek and eval through
+    except Exception as error:  # zipfile and numpy do not wrap errors of struct, zlib, seek and eval
         reason = one_line(error) or type(error).__name__
         raise damaged(path, f"{reason}. Write it again with numpy.savez.") from error
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str | Path) -> NDArray[np.generic]:
-    """Return one array, after comparing the size in its header with the bytes present."""
+    """Return one array, after checking the size in its header against the bytes present."""
     name = f"{member.filename!r:.60} in {path}"
     if member.flag_bits & 1:
         raise InputError(f"{name} is encrypted. Write the file again without a password.")
@@ -289,7 +289,7 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
     advice = " Add --window N to cut one long recording." if x is not None and x.ndim == 1 else ""
     x = check_array("x", x, path, rule, "fiub", (2, 3), advice=advice)
     kind = np.result_type(x.dtype, np.float32) if x.dtype.itemsize <= 8 else np.dtype(np.float64)
-    with np.errstate(over="ignore"):  # reported just below
+    with np.errstate(over="ignore"):  # overflow is reported just below
         dense = torch.from_numpy(x.astype(kind).reshape(*x.shape[:2], -1))
     if not float(dense.abs().max()) <= FLOAT32_MAX:
         row, step, channel = (~(dense.abs() <= FLOAT32_MAX)).nonzero()[0].tolist()
@@ -300,7 +300,7 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
     if "lengths" not in arrays:
         return dense, None
     lengths = check_array("lengths", arrays["lengths"], path, f"{len(x)} integers", "iu", (1,), len(x))
-    steps = lengths.astype(np.int64)  # a larger uint64 becomes negative and is refused too
+    steps = lengths.astype(np.int64)  # a larger uint64 becomes negative and is then refused
     wrong = lengths[(steps < 1) | (steps > x.shape[1])]
     if len(wrong):
         raise InputError(f"lengths must lie in 1 ... {x.shape[1]}, the steps of x, got {wrong[0]} in {path}.")

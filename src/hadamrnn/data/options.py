@@ -1,4 +1,4 @@
-"""Options for reading recordings, of the task `recordings`, of `read_recordings` and of the commands."""
+"""Declare the options for reading recordings, shared by the task, `read_recordings` and the commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from hadamrnn.front_end.description import KINDS, MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE, FrontEnd
 from hadamrnn.settings import OneOf, Range, option, validate_fields
 
-HELD_OUT = 0.15  # share of each class for validation, and for test
+HELD_OUT = 0.15  # fraction of each class for validation, and again for testing
 STEPS = 128  # default window length
 Steps = Annotated[int, Range(1, 1 << 20)]
 Rate = Annotated[float, Range(0, 1e9, "(]")]  # one sample per minute is 1/60
@@ -68,13 +68,13 @@ class RecordingOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> RecordingOptions:
-        """Return those among the options of a task."""
+        """Return the reading options among a task's options."""
         names = {each.name for each in dataclasses.fields(RecordingOptions)}
         return RecordingOptions(**{name: value for name, value in options.items() if name in names})
 
     @property
     def window_and_hop(self) -> tuple[int, int]:
-        """The steps of a window and of a hop.
+        """The lengths of a window and of a hop, in steps.
 
         >>> RecordingOptions().window_and_hop, RecordingOptions(window=50).window_and_hop
         ((128, 64), (50, 25))
@@ -84,21 +84,21 @@ class RecordingOptions:
 
     @property
     def front_end(self) -> FrontEnd | None:
-        """The front end of options that `decide` has completed."""
+        """The front end that the options describe, once `decide` has completed them."""
         if self.features in (None, "none"):
             return None
         sizes: dict[str, Any] = {"frame": self.frame, "hop": self.frame_hop, "bands": self.bands}
         return FrontEnd(kind=str(self.features), rate=int(self.rate or 0), unit=self.unit or 1.0, **sizes)
 
     def given(self) -> dict[str, Any]:
-        """Return the given options, as options of the task."""
+        """Return the options that were given, as options of the task."""
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(RecordingOptions)}
         return {name: list(value) if name == "columns" else value for name, value in values.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutFiles:
-    """Files or folders that are the validation or the test part by themselves."""
+    """Files or folders that provide the whole validation or test part."""
 
     validation: Path | None = option(None, "own data: a file or folder that is the validation part")
     test: Path | None = option(None, "own data: a file or folder that is the test part")
@@ -112,17 +112,17 @@ class HeldOutFiles:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """The numbers of the parts that have their own files: 1 is validation, 2 test."""
+        """The numbers of the parts that have their own files: 1 for validation, 2 for test."""
         return tuple(part for part, path in ((1, self.validation), (2, self.test)) if path is not None)
 
     @property
     def shares(self) -> tuple[float, float]:
-        """The shares of validation and test that must be drawn from the other files."""
+        """The fractions for validation and test that must be taken from the other files."""
         validation, test = (HELD_OUT if path is None else 0.0 for path in (self.validation, self.test))
         return validation, test
 
     def given_files(self) -> dict[str, Any]:
-        """Return the given files, as options of the task."""
+        """Return the files that were given, as options of the task."""
         values = {"validation": self.validation, "test": self.test}
         return {name: str(path.resolve()) for name, path in values.items() if path is not None}
 

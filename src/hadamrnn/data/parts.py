@@ -1,6 +1,6 @@
-"""Divide recordings into training, validation and test, and say what a part lacks or shares with training.
+"""Divide recordings into training, validation and test, and report what parts lack or share with training.
 
-Start at `divide_recorded`; `segments` has the rules.
+The rules are in `segments`. Start at `divide_recorded`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from hadamrnn.data.tables import listed
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """Recordings as segments, every option decided; `left_out` are the other columns, each with a reason.
+    """Recordings divided into segments, with complete options; `left_out` has each unused column's reason.
 
-    `origins` has the number of the source of each path: 0, and those of `more` from 1 on.
+    `origins` has the number of each path's source: 0 for the first, then 1, 2, ... for `more`.
     """
 
     paths: list[Path]
@@ -30,7 +30,7 @@ class Recorded:
     forms: list[str]
 
     def place(self, segment: Segment) -> str:
-        """Return the location of a segment as text."""
+        """Describe the location of a segment."""
         return (
             f"{self.paths[segment.file].name}, rows {segment.start} to {segment.start + len(segment.values)},"
         )
@@ -39,7 +39,7 @@ class Recorded:
 def divide_recorded(
     recorded: Recorded, held_out: HeldOutFiles, seed: int, strict: bool
 ) -> tuple[list[list[Segment]], list[str]]:
-    """Return the segments of the three parts; with `strict`, refuse a random part that lacks a class."""
+    """Return the segments of the three parts; with `strict`, refuse randomly chosen parts that lack a class."""
     (window, hop), names = recorded.options.window_and_hop, {each.label for each in recorded.segments}
     origin, group = recorded.origins, str(recorded.options.group)
     segments, copies = without_copies(recorded.segments, window, origin)

@@ -1,10 +1,10 @@
-"""Recordings with labels: long tables of sensor values, cut into windows that training can take.
+"""Load labelled recordings: long tables of sensor values, cut into windows for training.
 
-Consecutive rows with one label and one group are a segment, and a window lies inside one segment. How they
-become training, validation and test is in `segments`.
+Consecutive rows with the same label and group form a segment, and a window lies inside one segment. `segments`
+describes the division into training, validation and test.
 
-Options that the caller leaves open are decided by `decide`, reported in `Splits.assumptions` and kept in
-`Splits.options`. Start at `load_recordings`; `read_recordings` gives the windows alone.
+`decide` fills in options that the caller leaves unset; they are reported in `Splits.assumptions` and stored in
+`Splits.options`. Start at `load_recordings`; `read_recordings` returns only the windows.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ UNDECIDED = RecordingOptions()
 
 @dataclass(frozen=True, eq=False)
 class RecordedWindows:
-    """Windows of recordings, in their order.
+    """Windows of recordings, in order.
 
     Args:
         x: raw values `(n, window, channels)`: float32 if that is exact, else float64.
-        y: label of each window, `(n,)`, or target at its last row; empty texts if neither was requested.
-        groups: who or what was recorded, `(n,)`, for scikit-learn's group splitters.
-        files: the file of each, `(n,)`.
-        starts: the row at which each begins in its file, `(n,)`.
+        y: label of each window, or target at its last row, `(n,)`; empty texts if neither was requested.
+        groups: group of each window, `(n,)`, for scikit-learn's group splitters.
+        files: file of each window, `(n,)`.
+        starts: row of the file at which each window begins, `(n,)`.
         columns: names of the channels.
-        last: the target one hop before that of each window, `(n,)`; None for classes.
+        last: target one hop before each window's own, `(n,)`; None for classification.
     """
 
     x: NDArray[Any]
@@ -68,18 +68,18 @@ class RecordedWindows:
 
 
 def read_recordings(source: str | Path | Any, *, labelled: bool = True, **options: Any) -> RecordedWindows:
-    """Return the windows of recordings, with labels and groups, as estimators and splitters take them.
+    """Return the windows of recordings with labels and groups, in the form that scikit-learn expects.
 
     Args:
         source: a CSV, parquet or WAV file, an npz file of one long array, a folder of them, or a data frame.
         labelled: whether the recordings have labels.
         options: the fields of `RecordingOptions`:
-            label: a column, `file` (the file's name up to its first "_") or `folder` (that of each class).
-            target: a column of values, instead of a label.
+            label: a column, `file` (the file's name up to its first "_") or `folder` (one folder per class).
+            target: a column of values for regression, instead of a label.
             group: a column, `file` or `folder`; by default a column of a usual name, else the file.
             window: steps of a window, by default 128.
             hop: steps from one window to the next, by default half a window.
-            columns: the channels; by default every column of numbers, clocks aside.
+            columns: the channels; by default every numeric column except clocks.
 
     >>> frame = {"ax": np.arange(8) % 3, "label": ["up"] * 4 + ["down"] * 4}
     >>> found = read_recordings(frame, window=2)
@@ -91,9 +91,9 @@ def read_recordings(source: str | Path | Any, *, labelled: bool = True, **option
 
 
 def read_like(source: str | Path, options: Mapping[str, Any], labelled: bool) -> RecordedWindows:
-    """Return windows of new recordings, cut like those of a run: `options` are those of its task.
+    """Return windows of new recordings, cut as in a run; `options` are the options of its task.
 
-    A file without the run's group column is one group.
+    A file without the run's group column counts as one group.
     """
     given = RecordingOptions.of(options)
     given = given if labelled else replace(given, label=None, target=None)
@@ -109,14 +109,14 @@ def load_recordings(
     seed: Seed = 0,
     preparation: Preparation | None = None,
 ) -> Splits:
-    """Return the windows of recordings in three parts, channels standardised over the training part.
+    """Return the windows of recordings in three parts, with channels standardised over the training part.
 
     Args:
         path: a CSV, parquet or WAV file, an npz file with one long array, or a folder of them.
-        reading: options for reading; `group` may also be `time`, for parts in time.
-        held_out: files or folders to use as validation or test part; the rest is divided.
-        seed: seed for assigning groups; parts in time need none.
-        preparation: that of an earlier load of the same files, to use the same classes, parts and scaling.
+        reading: options for reading; `group` may also be `time`, to divide recordings in time.
+        held_out: files or folders to use as the validation or test part; the other recordings are divided.
+        seed: seed for assigning groups to parts; a division in time does not use it.
+        preparation: from an earlier load of the same files, to use the same classes, parts and scaling.
     """
     more = held_out.paths
     recorded = read_segments(path, reading, more=more)
@@ -163,7 +163,7 @@ def load_recordings(
 
 
 def sources_fingerprint(recorded: Recorded) -> str:
-    """Return the fingerprint of the files; names in a held-out part are relative to its own folder."""
+    """Return the fingerprint of the files; names in a held-out part are relative to that part's folder."""
     sources: dict[int, list[Path]] = {}
     for path, origin in zip(recorded.paths, recorded.origins, strict=True):
         sources.setdefault(origin, []).append(path)
@@ -213,8 +213,8 @@ def part_segments(
 ) -> tuple[Recorded, list[list[Segment]], list[str]]:
     """Return the recordings, the segments of training, validation and test, and remarks for the user.
 
-    If the groups were chosen by default and leave a part without a class, recordings are divided in time
-    instead, and read again: a segment then ends with its label alone.
+    If default groups leave a part without some class, recordings are divided in time instead. They are then
+    read again, because segments no longer end where the group changes.
     """
     try:
         return recorded, *divide_recorded(recorded, held_out, seed, strict=reading.group in (None, "time"))
@@ -231,7 +231,7 @@ def part_segments(
 
 
 def _each_in_one_part(read: list[list[Recording]], source: str | Path) -> list[list[Recording]]:
-    """Return the recordings of each source; a held-out file that is also in the first source leaves it."""
+    """Return the recordings of each source; a held-out file is removed from the first source."""
     paths = [table.path.resolve() for tables in read[1:] for table in tables]
     for path, times in Counter(paths).items():
         if times > 1:
@@ -278,7 +278,7 @@ def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
 
 
 def _assumptions(recorded: Recorded, given: RecordingOptions, names: Sequence[str]) -> list[str]:
-    """Return lines on what was read and assumed."""
+    """Return lines that report what was read and assumed."""
 
     def said(name: str, text: str) -> str:
         return text if getattr(given, name) else f"{text} (assumed; --{name} changes it)"

@@ -1,7 +1,7 @@
-"""Find values that two parts share, although no file and no sample repeats another one.
+"""Find values that two parts share although no whole file or sample is repeated.
 
-Recordings that overlap, and windows that were cut with overlap before they were shuffled, put the same rows
-into training and test. Runs of rows are compared by a rolling hash. Start at `repeated_windows`.
+Overlapping recordings, and overlapping windows that were shuffled, put the same rows into training and test.
+Runs of rows are compared by a rolling hash. Start at `repeated_windows`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MIXER, BASE = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # odd, of random bits
+MIXER, BASE = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # odd numbers with random bits
 INVERSE = np.uint64(pow(int(BASE), -1, 1 << 64))
-CONSTANT = np.uint64(0)  # the hash of a run of equal rows, which says nothing
+CONSTANT = np.uint64(0)  # hash of a run of equal rows, whose repetition proves nothing
 VALUES_AT_ONCE = 1 << 18
 
 Hashes = NDArray[np.uint64]
@@ -41,7 +41,7 @@ def run_hashes(values: NDArray[Any], length: int) -> Hashes:
 
 
 def occurring(wanted: Hashes, among: Iterable[Hashes]) -> NDArray[np.bool_]:
-    """Return which of the wanted hashes occur among others; those of constant runs do not."""
+    """Return which of the wanted hashes occur among the others, ignoring hashes of constant runs."""
     different, place = np.unique(wanted, return_inverse=True)
     found = np.zeros(len(different), np.bool_)
     for hashes in among:
@@ -54,7 +54,7 @@ def occurring(wanted: Hashes, among: Iterable[Hashes]) -> NDArray[np.bool_]:
 def repeated_windows(
     part: Iterable[NDArray[Any]], training: Iterable[NDArray[Any]], window: int, hop: int
 ) -> int:
-    """Return how many windows of a part are runs of rows of training, at any row.
+    """Return how many windows of a part also occur in training, starting at any row.
 
     Both are series `(time, channels)`; windows are `hop` rows apart.
     """
@@ -66,7 +66,7 @@ def repeated_windows(
 
 
 def overlapping_samples(held: NDArray[Any], training: NDArray[Any]) -> int:
-    """Return how many samples `(n, time, channels)` begin or end with a quarter that is in a training sample.
+    """Return how many samples `(n, time, channels)` have a first or last quarter that occurs in a training sample.
 
     >>> series = np.random.default_rng(0).normal(size=(48, 1))
     >>> windows = np.stack([series[start : start + 16] for start in range(0, 33, 8)])

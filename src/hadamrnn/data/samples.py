@@ -21,7 +21,7 @@ from hadamrnn.errors import InputError, short
 from hadamrnn.files import MAX_TENSOR_BYTES, check_regular, unreadable
 
 PARTS = ("training", "validation", "test")
-DRAWS, GROUPS_DRAWN = 50, 5000  # random orders to try; limit on the groups of all orders
+DRAWS, GROUPS_DRAWN = 50, 5000  # most random orders to try; most groups in all orders together
 
 
 def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDArray[np.float32]:
@@ -32,7 +32,7 @@ def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDA
     check_regular(path, MAX_TENSOR_BYTES)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an empty file warns; the caller checks the shape
+            warnings.simplefilter("ignore", UserWarning)  # numpy warns of an empty file; the caller checks the shape
             return np.loadtxt(path, np.float32, delimiter=delimiter, ndmin=2, **layout)
     except ValueError as error:
         raise unreadable(path, "table of numbers", str(error).splitlines()[0].rstrip(".")) from error
@@ -55,13 +55,13 @@ def stratified_parts(
     copies: NDArray[np.generic] | None = None,
     shares: tuple[float, float] = (HELD_OUT, HELD_OUT),
 ) -> list[Tensor]:
-    """Divide rows into training, validation and test, each ascending and determined by `seed`.
+    """Divide rows into training, validation and test, each sorted; `seed` determines the result.
 
-    Of the m samples of a class, max(1, round(0.15 m)) go to validation and as many to test. A single label
-    for all samples gives a plain random split.
+    If a class has m samples, max(1, round(0.15 m)) go to validation and as many to test. A single label for
+    all samples gives a plain random split.
 
     Args:
-        copies: a value per sample, equal for copies of the same sample, which stay together.
+        copies: a value per sample, equal for copies of the same sample; copies stay in one part.
         shares: shares of validation and test; 0 leaves a part empty.
 
     >>> parts = stratified_parts(np.array([0, 1] * 10), seed=0)
@@ -95,10 +95,10 @@ def group_parts(
     weights: NDArray[np.int64] | None = None,
     shares: tuple[float, float] = (HELD_OUT, HELD_OUT),
 ) -> list[Tensor]:
-    """Divide rows into training, validation and test with no group in two of them, determined by `seed`.
+    """Divide rows into training, validation and test with no group in two parts; `seed` determines the result.
 
-    Classes are stratified: among several random orders of the groups, the best one has parts that lack the
-    fewest classes, training first, and then come closest to the requested share of every class.
+    Classes are stratified: several random orders of the groups are tried, and the best one is used. Its parts
+    lack the fewest classes, above all training, and then come closest to the requested share of every class.
 
     Args:
         weights: weight of each row, such as its number of windows; by default 1.
@@ -135,10 +135,10 @@ def group_parts(
 
 
 def _deal(counts: NDArray[np.float64], shares: tuple[float, float], held: list[int]) -> NDArray[np.int64]:
-    """Return the part of each group, assigned in the order of `counts`, `(groups, classes)`.
+    """Assign each group to a part, in the order of `counts`, `(groups, classes)`.
 
-    A part first receives a group of each class, rare classes first, if training keeps one; then groups that
-    bring it closer to its share of every class.
+    A part first receives a group of each class, rare classes first, if training keeps a group of it. Then it
+    receives groups that bring it closer to its share of every class.
     """
     total = np.maximum(counts.sum(0), 1)
     has, part = counts > 0, np.zeros(len(counts), np.int64)
@@ -164,7 +164,7 @@ def _deal(counts: NDArray[np.float64], shares: tuple[float, float], held: list[i
             before = np.square(sums[1:] / total - target[:, None]).sum(1)
             after = np.square((sums[1:] + counts[chosen]) / total - target[:, None]).sum(1)
             gain = [(before - after)[to - 1] for to in held]
-            if held and max(gain) > -1e-9:  # if two choices are equally close, hold out more
+            if held and max(gain) > -1e-9:  # a tie goes to the held-out part
                 give(int(chosen), held[int(np.argmax(gain))])
     return part
 
@@ -172,7 +172,7 @@ def _deal(counts: NDArray[np.float64], shares: tuple[float, float], held: list[i
 def _cost(
     counts: NDArray[np.float64], part: NDArray[np.int64], shares: tuple[float, float], held: list[int]
 ) -> tuple[float, ...]:
-    """Return a cost: classes missing in training, classes missing elsewhere, distance from the shares."""
+    """Return the cost of a division: classes missing in training, then elsewhere, then the distance from the shares."""
     sums = np.stack([counts[part == number].sum(0) for number in range(3)])
     present = counts.sum(0) > 0
     lacking = (present & (sums == 0)).sum(1)
@@ -182,7 +182,7 @@ def _cost(
 
 
 def merge_copies(groups: NDArray[np.generic], copies: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Return a group number for each row; groups that share a copy of a row become one.
+    """Return a group number for each row, merging groups that share copies of a row.
 
     Args:
         copies: a value per row, equal for copies of the same row.
@@ -200,7 +200,7 @@ def merge_copies(groups: NDArray[np.generic], copies: NDArray[np.generic]) -> ND
 
 
 def digests(rows: Iterable[NDArray[Any]]) -> NDArray[np.str_]:
-    """Return a digest of the bytes of each array; every constant array gets a different one."""
+    """Return a digest of each array's bytes; every constant array gets a unique one."""
 
     def digest(number: int, row: NDArray[Any]) -> str:
         constant = bool((row == row.flat[0]).all())
@@ -219,7 +219,7 @@ def divide_arrays(
     seed: int,
     grouped: bool,
 ) -> list[Tensor]:
-    """Return the samples of each part. Copies of held-out samples, or of their groups, do not train."""
+    """Return the samples of each part; copies of held-out samples, and their groups, are not used for training."""
     own = np.flatnonzero((origin == 0) & ~np.isin(groups, groups[origin > 0]))
     if not any(held_out.shares):
         parts = [torch.arange(len(own)), *[torch.empty(0, dtype=torch.int64)] * 2]
@@ -234,7 +234,7 @@ def divide_arrays(
 
 
 def check_training(parts: Sequence[Tensor], labels: NDArray[np.int64], names: Sequence[str]) -> None:
-    """Refuse a training part without a sample of some class."""
+    """Refuse a training part that lacks a class."""
     for unseen in sorted(set(range(len(names))) - set(labels[parts[0].numpy()].tolist())):
         raise InputError(
             f"Training must see every class, and has no sample of {short(names[unseen])}. "

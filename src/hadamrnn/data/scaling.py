@@ -21,11 +21,11 @@ from torch import Tensor
 from hadamrnn.data.splits import Preparation, Split, Splits, TargetScale, in_parts
 
 Floats = NDArray[np.float64]
-CONSTANT = 1e-12  # a deviation below this share of the mean is rounding
+CONSTANT = 1e-12  # a deviation below this fraction of the mean is rounding error
 RAW_LIMIT = (1 << 31) - 1
 VALUES_AT_ONCE = 1 << 18
-UNIT_BITS = 12  # a raw unit is this many powers of two below the least deviation of a channel
-LEAST_BITS = 6  # fewest such powers, used if int32 could not reach the largest value
+UNIT_BITS = 12  # a raw unit is 2^-UNIT_BITS times the least deviation of a channel
+LEAST_BITS = 6  # the least exponent, used if int32 could not hold the largest value otherwise
 
 
 def standardised(
@@ -35,10 +35,10 @@ def standardised(
     preparation: Preparation | None = None,
     **facts: Any,
 ) -> Splits:
-    """Return a task whose channels are standardised, by default with the statistics of the training part.
+    """Return a task with standardised channels, by default by the training part's statistics.
 
     Args:
-        parts: raw values `(n, time, channels)`; each part is read after the previous one is standardised.
+        parts: raw values `(n, time, channels)` as an iterable; a part is read once the previous one is done.
         keep_values: do not standardise.
         preparation: use its offset and scale.
     """
@@ -62,7 +62,7 @@ def standardised(
 
 
 def standardise(x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor, float | None]:
-    """Return the offset and the scale `(channels,)` that standardise x, in x's type, and its `raw_unit`.
+    """Return offset and scale `(channels,)` that standardise x, in the dtype of x, and the `raw_unit` of x.
 
     A constant channel has scale 1, so that it becomes 0 and not NaN. The offset of whole numbers is a whole
     number, which an integer network subtracts exactly.
@@ -79,9 +79,9 @@ def standardise(x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tenso
 
 
 def with_standard_targets(splits: Splits, preparation: Preparation | None) -> Splits:
-    """Return a regression whose targets, `(n, targets)`, are standardised over the training part.
+    """Return a regression task whose targets `(n, targets)` are standardised over the training part.
 
-    Initial weights, learning rates and the integers' bits suit outputs of size 1.
+    Initial weights, learning rates and integer formats suit outputs with a magnitude of about 1.
     """
     if preparation is None:
         assert splits.train.y is not None
@@ -106,10 +106,10 @@ def channel_statistics(
     weights: Floats | None = None,
     transform: Callable[[NDArray[Any]], NDArray[Any]] = lambda values: values,
 ) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of each channel, `(channels,)`; 0 for a constant channel.
+    """Return each channel's mean and standard deviation `(channels,)`; the deviation is 0 if it is constant.
 
-    In units of a power of two near the largest value, so no square underflows; the deviation is about the
-    mean, so an offset takes no digits from it.
+    Computed in units of a power of two near the largest value, so that no square underflows. The deviation is
+    taken about the mean, so that a large offset costs no precision.
 
     Args:
         lengths: `(n,)`, number of valid steps of each row; None for all.
@@ -141,9 +141,9 @@ def channel_statistics(
 def raw_unit(x: NDArray[Any], details: Floats) -> float | None:
     """Return the value of one int32 raw code of the sensor that recorded `x`.
 
-    1 if x consists of whole numbers: the codes are those of the training file. Else a power of two,
-    `UNIT_BITS` below the least positive of `details`; larger, but at least `LEAST_BITS` below, if int32
-    would not reach the largest value; None if that is impossible.
+    The unit is 1 if x consists of whole numbers, so that codes equal the values in the training file.
+    Otherwise it is 2^-UNIT_BITS times the least positive value in `details`, as a power of two. If int32 could
+    not hold the largest value, it is larger, up to 2^-LEAST_BITS; None if that does not suffice.
 
     >>> raw_unit(np.array([[[3.0], [-7.0]]]), np.array([5.0]))
     1.0
@@ -162,7 +162,7 @@ def raw_unit(x: NDArray[Any], details: Floats) -> float | None:
 
 
 def scaled_alike(x: Tensor, preparation: Preparation) -> Tensor:
-    """Return values of new data, standardised like those of the preparation."""
+    """Standardise values of new data as in an earlier preparation."""
     if preparation.offset is None or preparation.scale is None:
         return x
     offset, scale = (
@@ -172,7 +172,7 @@ def scaled_alike(x: Tensor, preparation: Preparation) -> Tensor:
 
 
 def rescale(x: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
-    """Return (x - offset) / scale in float32, computed in x's own type."""
+    """Return (x - offset) / scale in float32, computed in the dtype of x."""
     values, low, unit = x.numpy(), offset.to(x.dtype).numpy(), scale.to(x.dtype).numpy()
     scaled = np.empty(values.shape, np.float32)
     for part in _blocks(values):
@@ -181,7 +181,7 @@ def rescale(x: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
 
 
 def _is_whole(x: NDArray[Any]) -> bool:
-    """Return whether all values are whole numbers in the range of int32."""
+    """Return whether all values are whole numbers within int32."""
     return all(
         bool((x[part] == np.rint(x[part])).all()) and float(np.abs(x[part]).max()) <= RAW_LIMIT
         for part in _blocks(x)

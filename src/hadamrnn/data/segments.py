@@ -1,8 +1,9 @@
-"""Segments of recordings, and how they are divided into training, validation and test.
+"""Divide segments of recordings into training, validation and test.
 
-A segment is consecutive rows of one label and one group. Parts are groups (nobody is in two parts) or blocks
-of time: of every recording the first 70 % of the rows of each class are for training, the next 15 % for
-validation, the last for test. Windows are cut after that, so no two parts share a row. Start at `divide`.
+A segment is a run of rows with the same label and group. Recordings are divided by group, so that no person is
+in two parts, or in time: in every recording, the first 70 % of the rows of each class are for training, the next
+15 % for validation, the rest for testing. Windows are cut afterwards, so no two parts share a row. Start at
+`divide`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Shares = tuple[float, float]  # for validation and test; 0 for a part with files
 
 
 class Segment(NamedTuple):
-    """Rows of one recording with one label and one group: values `(time, channels)`, and their first row.
+    """Consecutive rows of a recording with the same label and group: values `(time, channels)` and the first row.
 
     `targets` are the values of a regression, `(time,)`; the label is then empty.
     """
@@ -47,13 +48,13 @@ class Segment(NamedTuple):
 
 
 class Lacking(InputError):
-    """Raised if groups cannot give every part every class."""
+    """Raised if no assignment of groups gives every class to every part."""
 
 
 def divide(
     segments: Sequence[Segment], group: str, seed: int, window: int, hop: int, shares: Shares
 ) -> list[list[Segment]]:
-    """Return the segments of training, validation and test; a part whose share is 0 is empty.
+    """Divide segments into training, validation and test; a part whose share is 0 is empty.
 
     Args:
         group: `time` for blocks of time; otherwise the meaning of `Segment.group`, for messages.
@@ -78,7 +79,7 @@ def divide(
 
 
 def lacking(segments: Iterable[Segment], called: str, names: Iterable[str], window: int) -> None:
-    """Refuse a part without a window of some class; the message lists all classes that it lacks."""
+    """Refuse a part that lacks windows of a class; the message lists all classes that it lacks."""
     found = {each.label for each in segments if len(each.values) >= window}
     unseen = sorted(set(names) - found)
     if unseen:
@@ -91,10 +92,10 @@ def lacking(segments: Iterable[Segment], called: str, names: Iterable[str], wind
 def without_copies(
     segments: Sequence[Segment], window: int, origins: Sequence[int]
 ) -> tuple[list[Segment], list[Segment]]:
-    """Return the segments to keep, and those left out because they repeat a segment in another file.
+    """Return the segments to keep, and those dropped because they repeat a segment in another file.
 
-    `origins` has the number of the source of each file. Of copies, that of the last source stays, which is
-    a held-out part, and there that of the first file.
+    `origins` has the number of each file's source. Among copies, the one in the last source is kept, since
+    that is a held-out part; within that source, the one in the first file.
 
     >>> one = Segment(np.arange(4.0)[:, None], "up", "a", 0, 0)
     >>> kept, left_out = without_copies([one, one._replace(file=1)], window=2, origins=[0, 0])
@@ -119,7 +120,7 @@ def without_copies(
 def time_blocks(segments: Iterable[Segment], window: int, shares: Shares) -> list[list[Segment]]:
     """Return the segments of three parts: the first, middle and last rows of each class in each recording.
 
-    Recordings that are too short to hold out a window each are concatenated per class.
+    Recordings too short to give every part a window are concatenated by class.
     """
     series: dict[tuple[str, int], list[Segment]] = {}
     for segment in segments:
@@ -138,7 +139,7 @@ def time_blocks(segments: Iterable[Segment], window: int, shares: Shares) -> lis
 
 
 def _three_blocks(pieces: Sequence[Segment], shares: Shares) -> list[list[Segment]]:
-    """Divide consecutive segments into first, middle and last rows, by their shares."""
+    """Divide consecutive segments into first, middle and last rows, in proportion to the shares."""
     total = sum(len(segment.values) for segment in pieces)
     held = [round(share * total) for share in shares]
     ends = (total - sum(held), total - held[1], total)
@@ -154,7 +155,7 @@ def _three_blocks(pieces: Sequence[Segment], shares: Shares) -> list[list[Segmen
 
 
 def part_table(parts: Sequence[Sequence[Segment]], names: Sequence[str], window: int, hop: int) -> list[str]:
-    """Return a table of the files and windows of each part, and of the windows of each class `names`."""
+    """Return a table of the files and windows in each part, and of the windows of each class in `names`."""
     lines = [f"  {'':<12}{'files':>6} {'windows':>8}  {'of each class' if names else ''}".rstrip()]
     for called, part in zip(PARTS, parts, strict=True):
         classes: Counter[str] = Counter()
@@ -169,7 +170,7 @@ def part_table(parts: Sequence[Sequence[Segment]], names: Sequence[str], window:
 def window_targets(
     segments: Sequence[Segment], window: int, hop: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | tuple[None, None]:
-    """Return the targets at the last row of each window and one hop earlier; None for classes."""
+    """Return the targets at the last row of each window and one hop earlier; None for classification."""
     pairs = []
     for segment in segments:
         if segment.targets is not None:
@@ -189,7 +190,7 @@ def row_ranges(segments: Sequence[Segment]) -> tuple[int, ...]:
 
 
 def select_rows(segments: Sequence[Segment], ranges: tuple[int, ...]) -> list[Segment]:
-    """Return the parts of segments within `ranges`, which `row_ranges` returned."""
+    """Return the rows of segments within `ranges`, in the form that `row_ranges` returns."""
     begins = [(segment.file, segment.start) for segment in segments]
     chosen = []
     for file, start, stop in zip(*[iter(ranges)] * 3, strict=True):

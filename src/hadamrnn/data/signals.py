@@ -1,6 +1,6 @@
-"""Recordings of sound and vibration: the choice of a front end, and windows of its codes.
+"""Choose a front end for recordings of sound and vibration, and compute its codes.
 
-Options that the caller leaves open follow from the rate and the values; `decide_features` completes them.
+Unset options follow from the sample rate and the values; `decide_features` completes them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from hadamrnn.errors import InputError
 from hadamrnn.front_end.description import KINDS, FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 
-# Levels of bands change with load, distance and microphone: training moves the bands of each window by random
-# offsets. For vibration validation chooses between offsets of each band, with a random block of them masked,
-# so that no few bands decide, and one offset of all (`decide_levels`); windows of a class are mixed,
-# which fills the gaps between the recorded speeds and levels. The selection is in `hadamrnn bench vibration`.
-# The last model is kept, because a few validation files are all right long before training is done.
+# Levels of bands change with load, distance and microphone, so training shifts the bands of each window by random
+# offsets. For vibration, validation chooses between one offset per band, with a random block of bands masked so
+# that the network does not rely on a few, and one offset for all (`decide_levels`). Windows of a class are mixed,
+# which fills the gaps between recorded speeds and levels. `hadamrnn bench vibration` shows the selection. The
+# last model is kept, because a few validation files are all classified correctly long before training ends.
 SOUND_OFFSET = 0.5
-HIDDEN_SHARE = 0.5  # largest share of the bands to mask
-LONGEST_CLIP = 2  # in seconds; shorter files are clips, one window each
+HIDDEN_SHARE = 0.5  # largest fraction of the bands to mask
+LONGEST_CLIP = 2  # in seconds; if no file is longer, each file is a clip of one window
 
 
 def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a recipe that differ for recordings with a front end.
+    """Return the recipe settings to change for recordings with a front end.
 
     >>> adapt_recipe({"path": "log.csv"}), adapt_recipe({"path": "log.csv", "features": "bands"})
     ({}, {'channel_offset': None, 'channel_mask': 16, 'class_mixing': 1.0, 'keep': 'last'})
@@ -49,7 +49,7 @@ def adapt_recipe(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decide_features(given: RecordingOptions, tables: list[Recording]) -> RecordingOptions:
-    """Complete the options of a front end: its rate, frames, the unit of a sample, and windows in samples."""
+    """Complete the options of a front end: sample rate, frames, unit of a sample, and windows in samples."""
     rate = common_rate(given, tables)
     front_end = choose_front_end(
         str(given.features), rate, frame=given.frame, hop=given.frame_hop, bands=given.bands
@@ -99,7 +99,7 @@ def segment_codes(front_end: FrontEnd, values: NDArray[Any]) -> NDArray[np.int16
 
 
 def common_rate(given: RecordingOptions, tables: list[Recording]) -> int:
-    """Return the common rate of all recordings: from their files, else the given one."""
+    """Return the common sample rate of all recordings, from their files if known, else the given one."""
     found = {table.rate: table.path for table in tables if table.rate}
     if len(found) > 1:
         shown = ", ".join(f"{rate} Hz ({path.name})" for rate, path in sorted(found.items()))

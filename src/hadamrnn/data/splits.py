@@ -1,7 +1,7 @@
-"""A task in memory: three splits, and the facts about them that a model needs.
+"""Hold a task in memory: three splits, and the facts about them that a model needs.
 
-Storage is compact (pixels and word ids in one or two bytes); `Split.batch` converts stored rows to
-inputs of a model, so that a training loop never touches storage details. Start at `Splits`.
+Storage is compact (pixels and word ids take one or two bytes); `Split.batch` converts stored rows to model
+inputs, so that a training loop need not know the storage format. Start at `Splits`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Split:
         y: `(n,)` integer labels; `(n, time)` if every output is used; `(n, output_size)` float32
             targets of a regression; None if the labels are private (GLUE's tests).
         lengths: `(n,)` valid steps of each row, None if all are valid. Padded text has None:
-            it is padded on the left with id 0, whose embedding is to stay zero.
+            it is padded on the left with id 0, whose embedding must stay zero.
         levels: the code that means 1.0 (MNIST: 255); None for float32 inputs and for ids.
-        groups: group of each class if a decision only has to be in the right group; otherwise None.
-        last: `(n, targets)`, target one hop before each window's, if the targets are a series.
+        groups: group of each class if a prediction only has to be in the right group; otherwise None.
+        last: `(n, targets)`, the target one hop before each window's own, if the targets form a series.
 
     >>> split = Split(torch.tensor([[[0], [51]]], dtype=torch.uint8), torch.tensor([1]), levels=255)
     >>> x, y, lengths = split.batch(torch.tensor([0]))
@@ -78,7 +78,7 @@ class Split:
             raise InputError(f"{purpose} needs labels, and this part of the data has none.")
 
     def same(self, decided: Tensor, target: Tensor) -> Tensor:
-        """Return which decisions are right.
+        """Return which predictions are correct.
 
         >>> split = Split(torch.zeros(2, 1, 1), torch.tensor([0, 1]), groups=(0, 1, 0))
         >>> split.same(torch.tensor([2, 2]), split.y)
@@ -103,20 +103,20 @@ class Split:
 
 
 def rows(stored: Tensor, index: Tensor | slice) -> Tensor:
-    """Return `stored[index]`; index_select copies whole rows, 3 to 12 times quicker than `[]`."""
+    """Return `stored[index]`, by index_select because it is 3 to 12 times faster than `[]`."""
     return stored[index] if isinstance(index, slice) else stored.index_select(0, index)
 
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """The square image behind a sequence of pixels, and the settings of a drawing pad for it.
+    """The square image that a sequence of pixels represents, and the settings of a drawing pad for it.
 
     Args:
         side: width and height in pixels.
-        box: the larger side of a drawing's lines, from centre to centre, in pixels.
-        pen: radius of the lines.
+        box: the larger side of a drawing's bounding box, in pixels, measured between line centres.
+        pen: radius of the pen, in pixels.
         by_mass: whether images are centred by their centre of mass instead of their bounding box.
-        order: the pixel that each step reads; None for row by row.
+        order: index of the pixel that each step reads; None for row by row.
     """
 
     side: int
@@ -144,14 +144,14 @@ class TargetScale:
         return ((values.double() - offset) / scale).float()
 
     def values(self, outputs: Tensor) -> Tensor:
-        """Return the values, float64 in the units of the data, of a network's outputs."""
+        """Convert a network's outputs to values in the units of the data, float64."""
         offset, scale = (torch.tensor(each, dtype=torch.float64) for each in (self.offset, self.scale))
         return outputs.double() * scale + offset
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """The facts of a task that its model needs, and everything that a loader derived from data.
+    """The facts about a task that its model needs, and everything that a loader derived from the data.
 
     A run stores it, and `load_task` applies it again.
 
@@ -159,9 +159,9 @@ class Preparation:
         task, metric, seq_length, levels: as in `Splits`.
         fingerprint: SHA-256 of the data as read, before any scaling.
         class_names: class names in the order of the outputs; empty for regression.
-        offset, scale: offset and scale of every channel, None if inputs are not standardised.
-        members: contents of training, validation and test: sample numbers of an npz file; for recordings the
-            row ranges `file, start, stop`, one after the other. Empty if the files of a task fix its parts.
+        offset, scale: offset and scale of every channel; None if inputs are not standardised.
+        members: contents of training, validation and test: sample numbers for an npz file; for recordings,
+            flattened row ranges `file, start, stop`. Empty if the task's files determine its parts.
         targets: scale of standardised targets over the training part; None if not standardised.
     """
 
@@ -190,7 +190,7 @@ class Preparation:
             check_label(name, f"the task {self.task}")
 
     def check(self, fingerprint: str, source: str | Path) -> None:
-        """Refuse data that differ from those that were prepared."""
+        """Refuse data that differ from the data of the preparation."""
         if fingerprint != self.fingerprint:
             raise InputError(
                 f"A run is measured on the data it was trained with, and {source} has changed since. Restore "
@@ -200,28 +200,28 @@ class Preparation:
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """A task in memory.
+    """A task in memory: its three splits and what a model needs to know about them.
 
     Args:
         task: name of the task, one of `task_names()`.
-        seq_length: T, steps of a (padded) sequence.
-        input_size: d_in: channels of dense inputs, symbols when `one_hot`. If ids go through an
-            embedding, it is the paper's embedding size, which a model may change.
+        seq_length: T, number of steps in a (padded) sequence.
+        input_size: d_in, the number of dense channels, or of symbols with `one_hot`. For embedded ids it
+            is the paper's embedding size, which a model may change.
         output_size: d_out; 1 for the two-class tasks of the paper, with labels 0 and 1 and one logit.
-        vocabulary_size: ids are below it; None for dense inputs.
-        one_hot: an id stands for its one-hot vector (copy task), without an embedding.
+        vocabulary_size: number of ids; None for dense inputs.
+        one_hot: whether ids are read as one-hot vectors (copy task) instead of being embedded.
         every_output: whether the outputs of all steps are used, not only the last.
-        metric: metric that evaluation reports.
-        class_names: one per class (two if `output_size` is 1); empty for regression.
-        offset, scale: `(input_size,)` if inputs were standardised: x = (value - offset) / scale,
-            kept so that an integer network can take raw sensor values; float64 if the values were.
-        raw_unit: the value of one raw code r of the sensor, value = r raw_unit; see `raw_unit`.
-        device_channels: channels of one motion sensor, vectors x, y, z one after the other; 0 if inputs
-            are not such vectors.
-        note: remark that a report must add to a figure; empty if there is none.
-        options: options of the loader, completed by it; a run stores these instead of its own.
-        assumptions: lines for the user on what was read and decided.
-        image: the image behind a sequence of pixels; None if there is none.
+        metric: the metric that evaluation reports.
+        class_names: a name for each class (two if `output_size` is 1); empty for regression.
+        offset, scale: `(input_size,)` if inputs were standardised as x = (value - offset) / scale, so that
+            an integer network can read raw sensor values; float64 if the values were.
+        raw_unit: value of one raw code of the sensor, value = code * raw_unit; see `scaling.raw_unit`.
+        device_channels: number of channels of one motion sensor, in triples x, y, z; 0 if inputs are not
+            such triples.
+        note: remark that must accompany every reported figure; may be empty.
+        options: the loader's options, completed by it; a run stores these instead of the given ones.
+        assumptions: lines that tell the user what was read and decided.
+        image: the image that a sequence of pixels represents; None if there is none.
         fingerprint, members, targets: see `Preparation`; `load_task` sets the fingerprint.
         front_end: the front end that computed the inputs from a signal; None if there is none.
     """
@@ -253,19 +253,19 @@ class Splits:
 
     @property
     def preparation(self) -> Preparation:
-        """Everything that was derived from the data; `load_task` takes it to load the same task again."""
+        """Everything derived from the data; pass it to `load_task` to load the same task again."""
         offset, scale = (None if each is None else tuple(each.tolist()) for each in (self.offset, self.scale))
         facts = (self.task, self.metric, self.seq_length, self.levels, self.fingerprint, self.class_names)
         return Preparation(*facts, offset, scale, self.members, self.targets)
 
     @property
     def levels(self) -> int | None:
-        """The code that means 1.0 in raw inputs 0, 1, ..., levels; None unless inputs are such codes."""
+        """The code that means 1.0, if raw inputs are codes 0, 1, ..., levels; otherwise None."""
         return self.train.levels
 
 
 def file_fingerprint(paths: Sequence[Path]) -> str:
-    """Return the SHA-256 of files: of their content and, for several, their names below a common folder."""
+    """Return the SHA-256 of the files' content and, for several files, their names below a common folder."""
     root = os.path.commonpath(paths)
     digest = hashlib.sha256()
     for path in paths:
@@ -276,15 +276,15 @@ def file_fingerprint(paths: Sequence[Path]) -> str:
 
 
 def joint_fingerprint(each: Sequence[str]) -> str:
-    """Return the fingerprint of several sources of data, or of the only one."""
+    """Return the joint fingerprint of several sources of data; a single source keeps its own."""
     return each[0] if len(each) == 1 else hashlib.sha256(" ".join(each).encode()).hexdigest()
 
 
 def content_fingerprint(splits: Splits) -> str:
     """Return the SHA-256 of a task's labels, names and inputs.
 
-    For standardised inputs the loader provides the fingerprint of their raw values, because their last
-    bits depend on the order of summation.
+    For standardised inputs, the loader provides the fingerprint of the raw values, because the last bits of
+    standardised values depend on the order of summation.
     """
     digest = hashlib.sha256(repr((splits.task, splits.class_names, splits.fingerprint)).encode())
     for part in (splits.train, splits.validation, splits.test):
@@ -296,9 +296,9 @@ def content_fingerprint(splits: Splits) -> str:
 
 
 def in_parts(task: str, parts: Iterable[Split], **facts: Any) -> Splits:
-    """Return a task of three parts: training, validation and test.
+    """Return a task with the three parts training, validation and test.
 
-    `facts` are those of `Splits`; a size that is left out is that of `train.x`, or the number of classes.
+    `facts` are fields of `Splits`; missing sizes are taken from `train.x` and the number of classes.
     """
     train, validation, test = parts
     sizes = {

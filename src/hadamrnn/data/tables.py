@@ -1,7 +1,7 @@
-"""Recordings as tables: CSV, parquet and WAV files, long arrays in npz files, folders of them, a data frame.
+"""Read recordings as tables: CSV, parquet and WAV files, long arrays in npz files, folders, data frames.
 
-pandas reads them; a row is a time step. Columns of text are read as categories, and so are columns that hold
-labels or groups: a label "07" keeps its zero. Start at `read_tables`.
+Each row is a time step. pandas reads text columns, labels and groups as categories, so that a label "07" keeps
+its zero. Start at `read_tables`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from hadamrnn.errors import InputError, missing_package, short
 from hadamrnn.files import check_regular, one_line, unreadable
 
 MAX_BYTES = 1 << 32
-MOST_FORMS = 10  # limit on remarks to show
+MOST_FORMS = 10  # most remarks to show
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}
 SOUND = ".wav"
 SUFFIXES = (*DELIMITERS, ".npz", ".parquet", SOUND)
 EXACT = 1 << 24  # float32 represents all integers up to this one
-SAMPLE_ROWS = 1000  # rows read to recognise decimal commas, text columns and a missing header
-MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")  # cells without a value, in any case
+SAMPLE_ROWS = 1000  # rows to examine for decimal commas, text columns and a missing header
+MISSING = ("", "nan", "none", "null", "na", "n/a", "<na>", "nat")  # cells without a value, case-insensitive
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
     """One recording: `path`, whose name and folder can be labels, and `frame`, with one row per time step.
 
-    `form` says how a file was read if it is not plain CSV; `rate` is that of a sound, in samples per second;
-    `folder` is the label that its folder stands for.
+    `form` says how a file was read if it is not plain CSV, `rate` is a sound's sample rate per second, and
+    `folder` is the label that the file's folder stands for.
     """
 
     path: Path
@@ -82,7 +82,7 @@ class Recording:
             values = cells.to_numpy(np.float64, na_value=np.nan)
         elif cells.dtype.kind == "O":
             values = np.array([as_number(cell) for cell in cells], np.float64)
-        else:  # complex numbers and times cannot be channels
+        else:  # complex numbers, times and dates cannot be channels
             values = np.full(len(cells), np.nan)
         wrong = np.flatnonzero(~(np.abs(values) <= FLOAT32_MAX))
         if len(wrong):
@@ -95,7 +95,7 @@ class Recording:
         return values
 
     def channels(self, names: Sequence[str]) -> NDArray[Any]:
-        """Return columns `(time, channels)`: float32 if exact for whole numbers, else float64."""
+        """Return columns `(time, channels)` as float32 if that is exact for whole numbers, else as float64."""
         codes = all(
             self.column(name).dtype.kind in "iub" and abs(self.column(name)).max() <= EXACT for name in names
         )
@@ -105,7 +105,7 @@ class Recording:
         return values
 
     def texts(self, name: str) -> NDArray[np.object_]:
-        """Return a column of labels as texts `(time,)`, none of them missing; 3.0 is the label 3."""
+        """Return a label column as texts `(time,)`, refusing missing values; 3.0 becomes the label 3."""
         cells = self.column(name)
         codes, found = pd.factorize(cells.astype(object) if cells.dtype.kind == "O" else cells)
         texts = np.array([canonical_label(_plain(cell)) for cell in found] or [""], object)
@@ -129,10 +129,10 @@ class Recording:
 def read_tables(
     source: str | Path | Mapping[str, Any] | Any, labels: Collection[str] = (), rate: int | None = None
 ) -> list[Recording]:
-    """Return the recordings of a file, of a folder and the folders in it, or of a data frame.
+    """Return the recordings in a file, in a folder and its subfolders, or in a data frame.
 
-    `labels` are the columns to read as text, whatever they contain; case does not matter.
-    Sound is resampled to `rate`.
+    `labels` are the columns to read as text whatever they contain, matched case-insensitively. Sound is
+    resampled to `rate`.
     """
     if not isinstance(source, (str, Path)):
         return [_from_frame(source)]
@@ -148,7 +148,7 @@ def read_tables(
 
 
 def folder_labels(folders: Sequence[Path]) -> list[str]:
-    """Return the label that the folder of each file stands for: the first one in which the folders differ.
+    """Return each file's label: the first component in which the folders of the files differ.
 
     >>> folder_labels([Path("/data/fan/monday"), Path("/data/fan/friday"), Path("/data/pump")])
     ['fan', 'fan', 'pump']
@@ -178,13 +178,13 @@ def _read_file(path: Path, labels: Collection[str], rate: int | None) -> Recordi
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return names as text: all of them, or the first ones and their number."""
+    """List names as text: all of them, or the first few and the total number."""
     known = [one_line(name) for name in names]
     return ", ".join(known) if len(known) <= 12 else f"{', '.join(known[:10])} and {len(known) - 10} more"
 
 
 def file_remarks(tables: list[Recording]) -> list[str]:
-    """Return each remark on files once, with the names of the files unless it concerns all."""
+    """Return each remark on files once, with the files' names unless it applies to all files."""
     files: dict[str, list[Path]] = {}
     for table in tables:
         if table.form:
@@ -197,7 +197,7 @@ def file_remarks(tables: list[Recording]) -> list[str]:
 
 
 def _read_csv(path: Path, delimiters: str, labels: Collection[str]) -> Recording:
-    """Read a text file; its first rows decide on separators, decimal commas and text columns."""
+    """Read a text file, whose first rows determine separators, decimal commas and text columns."""
     with path.open("rb") as file:
         first = file.readline(1 << 20)
     delimiter = max(delimiters, key=lambda each: first.count(each.encode()))
@@ -257,7 +257,7 @@ def _is_text(cells: pd.Series[str], decimal: str) -> bool:
 
 
 def _check_decimal_commas(cells: pd.Series[Any], path: Path) -> None:
-    """Refuse the first cell that is not a number with a decimal comma."""
+    """Refuse a column with decimal commas if any cell is not a number; name the first such cell."""
     for row, cell in enumerate(cells):
         if isinstance(cell, str) and np.isnan(as_number(cell.replace(".", "?").replace(",", "."))):
             raise InputError(
@@ -267,7 +267,7 @@ def _check_decimal_commas(cells: pd.Series[Any], path: Path) -> None:
 
 
 def _check_header(names: list[str], sample: pd.DataFrame, path: Path) -> None:
-    """Refuse a first line of values: fractions, whole numbers that do not rise, or a label that recurs."""
+    """Refuse a first line that holds values instead of names: fractions, numbers out of order, or a recurring label."""
     numbers = [name for name in names if np.isfinite(as_number(name.replace(",", ".")))]
     whole = [int(name) for name in numbers if re.fullmatch(r"\d{1,18}", name)]
     rising = all(left < right for left, right in pairwise(whole))
@@ -290,7 +290,7 @@ def _read_parquet(path: Path) -> Recording:
 
 
 def _from_frame(frame: Any) -> Recording:
-    """Return a data frame (pandas, polars) or a mapping of names to arrays as a table."""
+    """Convert a data frame (pandas, polars) or a mapping of names to arrays to a table."""
     path = Path("the frame")
     if not isinstance(frame, Mapping) and not hasattr(frame, "columns"):
         raise InputError(
@@ -317,7 +317,7 @@ def _check_different(names: list[str], path: Path) -> None:
 
 
 def _from_arrays(path: Path) -> Recording:
-    """Return one long array: x `(time, channels)` or `(time,)`, with y and groups `(time,)`."""
+    """Convert one long array to a table: x `(time, channels)` or `(time,)`, with y and groups `(time,)`."""
     arrays = read_npz(path)
     rule, advice = "one recording (time, channels)", " Windows that are cut already need no --window."
     x = check_array("x", arrays.get("x"), path, rule, "fiub", (1, 2), advice=advice)

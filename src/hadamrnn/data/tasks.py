@@ -1,4 +1,4 @@
-"""Tasks by name: their loaders, recipes and public files. Start at `load_task`.
+"""Find tasks by name, with their loaders, recipes and public files. Start at `load_task`.
 
 Nothing here imports torch until a task is loaded: the command line only reads the names.
 """
@@ -34,17 +34,17 @@ LIBRARY = {
 }
 NOT_OPTIONS = {"data_dir", "preparation", "return"}
 
-# Settings shared by several recipes. A recipe has the differences from its preset's common settings:
-# paper, the hyper-parameters of the appendix to the letter; quick, a first look in under two minutes on
-# two cores; best, the best recipe found.
+# Settings shared by several recipes. A recipe lists its differences from its preset's common settings. Preset
+# paper has exactly the hyper-parameters of the paper's appendix, quick gives a first result in under two minutes
+# on two cores, and best is the best recipe found.
 Values = dict[str, Any]
 
 # The paper gives no hyper-parameters for sensor tasks; these are MNIST's, with fewer epochs.
 PAPER_SENSORS: Values = {"hidden_size": 512, "num_blocks": 2, "epochs": 100}
 
-# Beyond the paper: layers that leak at several rates, normalised in between; V reads the mean and the maximum
-# over all steps. On UCI HAR's held-out people (27 to 30) the maximum gains two layers of 64 units 2 points; a
-# third layer, one layer of 256 units, noise, and random gains and offsets gain nothing.
+# Not in the paper: layers that leak at several rates with normalisation between them, and V that reads the mean
+# and the maximum over all steps. On UCI HAR's held-out people (27 to 30), reading the maximum gains 2 points for
+# two layers of 64 units. A third layer, one layer of 256 units, noise, and random gains and offsets gain nothing.
 STACK: Values = {
     "num_blocks": 8,
     "leak": (1, 2, 3, 4, 5, 6),
@@ -59,14 +59,14 @@ SMALL_STACK: Values = {**STACK, "hidden_size": 64, "num_layers": 2, "epochs": 10
 
 @dataclass(frozen=True)
 class Task:
-    """A task by name; other packages offer theirs under the entry point group `hadamrnn.tasks`.
+    """A task; other packages offer tasks under the entry point group `hadamrnn.tasks`.
 
     Args:
-        loader: returns the splits; its keyword arguments are the task's options, `data_dir` excepted.
+        loader: returns the splits; its keyword arguments, except `data_dir`, are the task's options.
         recipes: the settings of each preset for this task.
         help: a few words that describe the task.
         files: its public files by name.
-        adapt: returns the settings that the task's options change in its recipes, except the paper's.
+        adapt: returns the settings that the task's options change, in all recipes except the paper's.
     """
 
     loader: Callable[..., Splits]
@@ -77,7 +77,7 @@ class Task:
 
     @property
     def option_groups(self) -> dict[str, type[Any]]:
-        """Parameters of the loader that are dataclasses; their fields are options of the task."""
+        """The loader's parameters that are dataclasses; their fields are options of the task."""
         return {
             name: kind
             for name, kind in field_types(self.loader).items()
@@ -96,7 +96,7 @@ class Task:
 
 
 def task_names() -> tuple[str, ...]:
-    """Return the names of all tasks, this package's first."""
+    """Return the names of all tasks, with this package's tasks first."""
     return tuple(dict.fromkeys((*LIBRARY, *packages.names(packages.TASKS))))
 
 
@@ -123,7 +123,7 @@ def load_task(
         name: one of `task_names()`.
         data_dir: folder with the task's files; by default `HADAMRNN_DATA`, else the user's cache
             folder, into which missing files are downloaded. Ignored by tasks without files.
-        preparation: `Splits.preparation` of an earlier load, to use the same parts, classes and scaling.
+        preparation: `Splits.preparation` from an earlier load, to use the same parts, classes and scaling.
             Data that have changed since are refused.
         options: the keyword arguments of the task's loader.
 

@@ -1,7 +1,7 @@
-"""The RIFF chunks of a WAV file: the rate, and the values as they are stored. Start at `parse_wav`.
+"""Parse the RIFF chunks of a WAV file: the sample rate and the stored values. Start at `parse_wav`.
 
-Recorders that write to a pipe, or are stopped, leave 0 or the largest value as the size of the samples; they
-are then read to the end of the file.
+A recorder that writes to a pipe, or is stopped, leaves 0 or the largest number as the size of the samples.
+Samples are then read to the end of the file.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 CODINGS = {PCM: "integers", 2: "ADPCM", FLOAT: "floats", 6: "A-law", 7: "mu-law", 17: "ADPCM", 85: "MP3"}
-FORMAT = struct.Struct("<HHIIHH")  # coding, channels, rate, bytes per second, bytes per step, bits
+FORMAT = struct.Struct("<HHIIHH")  # coding, channels, sample rate, bytes per second, bytes per step, bits
 SUBFORMAT = 24  # offset of the coding in an extensible format
-UNKNOWN = 0xFFFFFFFF  # size of samples that are written to a pipe
-KINDS = {  # as numpy reads them
+UNKNOWN = 0xFFFFFFFF  # size field of samples that were written to a pipe
+KINDS = {  # dtypes with which numpy reads the values
     (PCM, 8): "u1",
     (PCM, 16): "<i2",
     (PCM, 24): "<i4",
@@ -32,9 +32,9 @@ CONVERT = "Convert it, for example: ffmpeg -i IN -c:a pcm_s16le OUT.wav"
 
 @dataclass(frozen=True, eq=False)
 class Wav:
-    """Values `(time, channels)` of a WAV file, of 24 bits in the upper bytes of int32.
+    """The values `(time, channels)` of a WAV file; 24-bit values are in the upper bytes of int32.
 
-    `is_cut` means that the header promises more.
+    `is_cut` means that the header announces more samples than the file has.
     """
 
     rate: int
@@ -43,10 +43,10 @@ class Wav:
 
 
 def parse_wav(content: bytes) -> Wav:
-    """Return the values of a WAV file: integers of 8 to 32 bits, or floats of 32 or 64.
+    """Return the values of a WAV file: integers of 8 to 32 bits, or floats of 32 or 64 bits.
 
     Raises:
-        ValueError: what is wrong, and the way out, to follow the name of the file.
+        ValueError: the file is invalid; the message completes a sentence that begins with its name.
 
     >>> parse_wav(b"ID3")
     Traceback (most recent call last):
@@ -74,7 +74,7 @@ def _chunks(content: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _samples(form: bytes, data: memoryview, size: int | None) -> Wav:
-    """Return the samples in the first `size` bytes of `data`, or in all; less if there are not as many."""
+    """Return the samples in the first `size` bytes of `data`, or fewer if it is shorter; None means all."""
     if len(form) < FORMAT.size:
         raise ValueError("has a damaged header: its format is missing. Record it again.")
     coding, channels, rate, _, step, bits = FORMAT.unpack_from(form)
@@ -94,7 +94,7 @@ def _samples(form: bytes, data: memoryview, size: int | None) -> Wav:
 
 
 def _decoded(stored: NDArray[np.uint8], kind: str) -> NDArray[Any]:
-    """Return values `(time, channels)` of bytes `(time, channels, width)`."""
+    """Decode bytes `(time, channels, width)` to values `(time, channels)`."""
     missing = np.dtype(kind).itemsize - stored.shape[2]
     if missing:  # 24 bits are the upper bytes of 32
         stored = np.pad(stored, ((0, 0), (0, 0), (missing, 0)))

@@ -1,1 +1,1 @@
-"""The paper's competitors, in the harness of HadamRNN. Start at `hadamrnn_paper.baselines.networks`."""
+"""The paper's competitors, trained with HadamRNN's training code. Start at `hadamrnn_paper.baselines.networks`."""

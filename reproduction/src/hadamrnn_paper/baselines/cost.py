@@ -1,8 +1,8 @@
-"""Count the cost of the competitors by the rules that give the cells of the paper's tables.
+"""Count the cost of the competitors by the rules that the paper's tables follow.
 
-The tables count each family differently: ORNN without biases, LSTM without V, and so on. So a size is
-kept part by part, and names the parts that the paper leaves out; both sums are available. The differences
-between families are in their descriptions, `hadamrnn_paper.baselines.networks`. Start at `baseline_size`.
+The tables count each family differently: ORNN without biases, LSTM without V, and so on. A size therefore
+stores each part separately and names the parts that the paper leaves out, so both sums are available. The
+description of each family in `hadamrnn_paper.baselines.networks` says what it counts. Start at `baseline_size`.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class BaselineSize:
 
     @property
     def parts(self) -> dict[str, int]:
-        """All parts but the embedding table."""
+        """All parts except the embedding table."""
         names = [field.name for field in fields(self) if field.name not in ("embedding", "left_out")]
         return {name: getattr(self, name) for name in names}
 
     @property
     def bits(self) -> int:
-        """The quantities that the paper's tables count."""
+        """The number of bits that the paper's tables count."""
         return sum(bits for name, bits in self.parts.items() if name not in self.left_out)
 
     @property
     def stored_bits(self) -> int:
-        """Everything that the network needs, but the embedding table."""
+        """The number of bits that the network needs, without the embedding table."""
         return sum(self.parts.values())
 
     @property
@@ -65,7 +65,7 @@ def baseline_size(network: Baseline) -> BaselineSize:
 
         p g d_h (d_h + d_in) + 32 or p d_h d_out + 32 (biases)      bits
 
-    Ranks, densities and norm_steps change the size.
+    Low ranks, sparsity and norm_steps change the size.
 
     >>> from hadamrnn_paper.baselines.networks import LSTMNetwork, ORNNNetwork
     >>> [round(baseline_size(kind(1, 170, 10)).kilobytes, 1) for kind in (ORNNNetwork, LSTMNetwork)]
@@ -79,7 +79,7 @@ def baseline_size(network: Baseline) -> BaselineSize:
     above = network.gates * hidden * seen * (cells - network.directions)
     normalisation = 0
     if "norm_steps" in network.settings:
-        # Scales and shifts for the input, and for every step with separate ones.
+        # One scale and shift for the input, and one for each step that has its own statistics.
         normalisation = FLOAT_BITS * 2 * 4 * hidden * (network.settings["norm_steps"] + 1)
     return BaselineSize(
         recurrent=recurrent_width * cells * recurrent,
@@ -95,7 +95,7 @@ def baseline_size(network: Baseline) -> BaselineSize:
 
 
 def baseline_step_cost(network: Baseline) -> StepCost:
-    """Return the operations of the matrix products of one step; gates' elementwise ones are neglected.
+    """Return the operations of one step's matrix products; the gates' elementwise operations are not counted.
 
     >>> from hadamrnn_paper.baselines.networks import LSTMNetwork
     >>> baseline_step_cost(LSTMNetwork(1, 128, 10)).recurrent.multiplications
@@ -118,9 +118,9 @@ def baseline_step_cost(network: Baseline) -> StepCost:
 
 
 def _entries(network: Baseline, matrix: str, columns: int) -> tuple[int, int]:
-    """Return the number of entries of "recurrent" W or "input" U that count, and the bits of their mask.
+    """Return the number of stored entries of "recurrent" W or "input" U, and the bits of their mask.
 
-    A matrix may have low rank, and may be sparse: then one bit per entry marks the nonzero ones.
+    A matrix may have low rank, and it may be sparse; one bit per entry then marks the nonzero ones.
     """
     rows = network.gates * network.hidden_size
     rank = network.settings.get(f"{matrix}_rank")

@@ -2,8 +2,8 @@
 
     linear:  h_t = W h_(t-1) + z_t          relu:  h_t = max(0, W h_(t-1) + z_t)          z_t = U x_t + b_i
 
-`states_loop` is the definition. `dense_states` computes the same with an explicit adjoint, and the last state
-of a linear network needs no loop at all: see `kernel_end_state` and `folded_end_state`.
+`states_loop` is the reference. `dense_states` computes the same states with an explicit adjoint, and the last
+state of a linear network needs no loop at all: see `kernel_end_state` and `folded_end_state`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hadamrnn_paper.baselines.layer import BaselineLayer, admitted, projected
 
 
 def states_loop(z: Tensor, weight: Tensor, recurrence: str) -> Tensor:
-    """Return every h_t from z `(batch, time, hidden_size)`: the plain reference."""
+    """Return every h_t from z `(batch, time, hidden_size)`, by the reference loop."""
     h = z.new_zeros(z.shape[0], z.shape[2])
     states = []
     for z_t in z.unbind(1):
@@ -34,7 +34,7 @@ def states_loop(z: Tensor, weight: Tensor, recurrence: str) -> Tensor:
 
 
 class _DenseStates(torch.autograd.Function):
-    """The loop with an explicit adjoint.
+    """The loop with an explicitly written backward pass.
 
     g_t = m_t (dL/dh_t + W' g_(t+1)) is dL/dz_t, with m_t the ReLU's mask; then dL/dW = sum_t g_t h_(t-1)',
     one product for all steps, where autograd would need one per step.
@@ -68,7 +68,7 @@ class _DenseStates(torch.autograd.Function):
 
 
 def dense_states(z: Tensor, weight: Tensor, recurrence: str) -> Tensor:
-    """Return every h_t like `states_loop`, with a cheaper gradient."""
+    """Return every h_t as `states_loop` does, with a cheaper gradient."""
     states: Tensor = _DenseStates.apply(z, weight, recurrence == "relu")  # type: ignore[no-untyped-call]
     return states
 
@@ -97,9 +97,9 @@ def kernel_end_state(x: Tensor, weight: Tensor, input_weight: Tensor) -> Tensor:
 
 
 def folded_end_state(z: Tensor, weight: Tensor) -> Tensor:
-    """Return h_T of the linear recurrence by folding neighbours, log2 T products in all.
+    """Return h_T of the linear recurrence by combining pairs of steps, with log2 T products in all.
 
-    z'_j = W z_2j + z_(2j+1) has half the steps and the weight W^2; a zero in front changes nothing.
+    z'_j = W z_2j + z_(2j+1) has half the steps and the weight W^2; prepending a zero changes nothing.
     """
     if z.shape[1] == 0:
         return z.new_zeros(z.shape[0], z.shape[2])
@@ -113,7 +113,7 @@ def folded_end_state(z: Tensor, weight: Tensor) -> Tensor:
 
 
 def right_aligned(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Move each row's steps to the end, after zeros: on them a linear recurrence stays at 0."""
+    """Move each row's steps to the end, after zeros, on which a linear recurrence stays at 0."""
     if lengths is None:
         return x
     time = x.shape[1]
@@ -139,10 +139,10 @@ class DenseRecurrentLayer(BaselineLayer):
 
     @abstractmethod
     def recurrent_weight(self) -> Tensor:
-        """Return W as the network computes with it, `(hidden_size, hidden_size)`."""
+        """Return the W used in the forward pass, `(hidden_size, hidden_size)`."""
 
     def used_input_weight(self) -> Tensor:
-        """Return U as the network computes with it, `(hidden_size, input_size)`."""
+        """Return the U used in the forward pass, `(hidden_size, input_size)`."""
         return quantize(self.input_weight, self.weight_bits)
 
     def states(self, x: Tensor | Tokens, valid: Tensor | None) -> Tensor:
@@ -155,7 +155,7 @@ class DenseRecurrentLayer(BaselineLayer):
         x, _ = admitted(x, lengths, self.input_weight)
         weight = self.recurrent_weight()
         if isinstance(x, Tensor) and self._kernel_pays(len(x)):
-            # b_i is the column of U that belongs to a constant input 1.
+            # b_i acts as a column of U for a constant input 1.
             extended = torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
             columns = torch.cat([self.used_input_weight(), self.input_bias[:, None]], dim=1)
             return kernel_end_state(right_aligned(extended, lengths), weight, columns)
@@ -163,6 +163,6 @@ class DenseRecurrentLayer(BaselineLayer):
         return folded_end_state(right_aligned(z, lengths), weight)
 
     def _kernel_pays(self, batch: int) -> bool:
-        """Whether the kernel's cost per step, m d_h (d_h + batch), is below that of folding, batch d_h^2."""
+        """Return whether the kernel costs less per step, m d_h (d_h + batch), than folding does, batch d_h^2."""
         columns = self.input_size + 1
         return columns * (self.hidden_size + batch) < batch * self.hidden_size

@@ -4,7 +4,7 @@
     h_t = (zeta (1 - z_t) + nu) c_t + z_t h_(t-1)
 
 zeta and nu are sigmoids of two learnt numbers; W and U may be low rank, sparse and quantized. `states_loop`
-is the definition; `fast_states` computes the same with an explicit adjoint.
+is the reference; `fast_states` computes the same states with an explicitly written backward pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hadamrnn.nn.interface import Constrained, Tokens
 from hadamrnn.nn.straight_through import quantize
 from hadamrnn_paper.baselines.layer import BaselineLayer, projected
 
-# Shares of a run: dense at first, then thresholded after every step, then with a fixed support.
+# Fractions of a run: dense at first, then thresholded after every step, then with a fixed support.
 THRESHOLD_FROM, FREEZE_FROM = 1 / 3, 2 / 3
 
 
@@ -31,7 +31,7 @@ class FactoredWeight(nn.Module):
 
     Args:
         rank: None for a single factor.
-        density: share of each factor's entries that may differ from 0. Training is iterative hard
+        density: fraction of each factor's entries that may be nonzero. Training is iterative hard
             thresholding: dense for a third of the run, then only the largest entries survive a step, and in
             the last third the support is fixed. Outside training the matrix is always sparse.
         weight_bits: bits of q, as in `hadamrnn.Network`.
@@ -57,7 +57,7 @@ class FactoredWeight(nn.Module):
             )
 
     def used_factors(self) -> list[Tensor]:
-        """Return the factors as the network computes with them."""
+        """Return the quantized, masked factors used in the forward pass."""
         factors = list(self.factors)
         if self.density < 1 and not self.training:
             factors = [factor * largest(factor, self.density) for factor in factors]
@@ -80,7 +80,7 @@ class FactoredWeight(nn.Module):
 
 
 def largest(weight: Tensor, density: float) -> Tensor:
-    """Return a mask of the largest entries, a share `density` of them and at least one.
+    """Return a mask of the largest entries: a fraction `density` of all entries, and at least one.
 
     >>> largest(torch.tensor([[3.0, -1.0], [0.5, -4.0]]), 0.5)
     tensor([[ True, False],
@@ -92,7 +92,7 @@ def largest(weight: Tensor, density: float) -> Tensor:
     return kept.view_as(weight)
 
 
-STEPS_AT_ONCE = 16  # steps per pass of the adjoint, so that the operands stay in the cache
+STEPS_AT_ONCE = 16  # steps per pass of the adjoint: few enough that the operands stay in the cache
 Parameters = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # U, b_z, b_c, zeta, nu
 
 
@@ -100,11 +100,11 @@ class FastGRNN(BaselineLayer, Constrained):
     """A FastGRNN layer.
 
     Args:
-        weight_bits: of W and U; the paper's networks have 8.
-        input_rank, recurrent_rank: of W and U; None for full rank.
-        input_density, recurrent_density: share of nonzero entries, see `FactoredWeight`.
-        memory_steps: how long untrained units remember, spread from one step to this many; None for the
-            original's start, about four steps. Sequences longer than a few hundred steps need it.
+        weight_bits: bits of W and U; the paper's networks have 8.
+        input_rank, recurrent_rank: ranks of W and U; None for full rank.
+        input_density, recurrent_density: fraction of nonzero entries, see `FactoredWeight`.
+        memory_steps: untrained units remember for 1 to this many steps; None for the original
+            initialisation, about four steps. Sequences longer than a few hundred steps need a value.
         piecewise: piecewise linear sigmoid and tanh, which suit integer arithmetic.
     """
 
@@ -138,9 +138,9 @@ class FastGRNN(BaselineLayer, Constrained):
 
     @torch.no_grad()
     def _remember(self, steps: int) -> None:
-        """Open the gates for 1 to `steps` steps, evenly in the logarithm: m / (m + 1) keeps m steps.
+        """Bias the gates so that units remember for 1 to `steps` steps, log-spaced; z = m / (m + 1) remembers m.
 
-        Every step adds nu c_t whatever its gate. That must be small, or it hides the input.
+        Every step adds nu c_t whatever the gate is. nu must start small, or this term drowns out the input.
         """
         self.gate_bias.copy_(torch.linspace(0.0, math.log(steps), self.hidden_size))
         self.candidate_bias.zero_()
@@ -158,7 +158,7 @@ class FastGRNN(BaselineLayer, Constrained):
 
 
 def states_loop(inputs: Tensor, parameters: Parameters, piecewise: bool) -> Tensor:
-    """Return every h_t from W x_t `(batch, time, hidden_size)`: the plain reference."""
+    """Return every h_t from W x_t `(batch, time, hidden_size)`, by the reference loop."""
     weight, gate_bias, candidate_bias, zeta, nu = parameters
     h = inputs.new_zeros(inputs.shape[0], inputs.shape[2])
     states = []
@@ -172,19 +172,19 @@ def states_loop(inputs: Tensor, parameters: Parameters, piecewise: bool) -> Tens
 
 
 def fast_states(inputs: Tensor, parameters: Parameters, piecewise: bool) -> Tensor:
-    """Return every h_t like `states_loop`, with a cheaper gradient."""
+    """Return every h_t as `states_loop` does, with a cheaper gradient."""
     states: Tensor = _FastStates.apply(inputs, *parameters, piecewise)  # type: ignore[no-untyped-call]
     return states
 
 
 class _FastStates(torch.autograd.Function):
-    """The loop with an explicit adjoint, time first.
+    """The loop with an explicitly written backward pass, time first.
 
         dL/ds_t = g_t a_t      g_(t-1) = dL/dh_(t-1) + z_t g_t + U' dL/ds_t
         a_t = (h_(t-1) - zeta c_t) z'_t + (zeta (1 - z_t) + nu) c'_t
 
-    All a_t are computed at once, and so are the gradients of the parameters: a step is one product and three
-    passes.
+    All a_t are computed at once, and so are the gradients of the parameters. A step of the loop is then one
+    product and three elementwise passes.
     """
 
     @staticmethod
@@ -253,7 +253,7 @@ class _FastStates(torch.autograd.Function):
 
 
 def _slopes(gate: Tensor, candidate: Tensor, piecewise: bool) -> tuple[Tensor, Tensor]:
-    """Return the derivatives of the two nonlinearities, from their values."""
+    """Return the derivatives of the two nonlinearities, computed from their outputs."""
     if piecewise:
         return 0.5 * ((gate > 0) & (gate < 1)), (candidate.abs() < 1).to(gate.dtype)
     return gate * (1 - gate), 1 - candidate.square()

@@ -1,4 +1,4 @@
-"""Base of all baselines with one layer and one direction: checks, tokens and lengths."""
+"""Base class of all baselines with one layer and one direction: checks, tokens and lengths."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class BaselineLayer(RecurrentLayer):
 
     @abstractmethod
     def states(self, x: Tensor | Tokens, valid: Tensor | None) -> Tensor:
-        """Return h_t for every t, `(batch, time, hidden_size)`; anything where `valid` is false.
+        """Return h_t for every t, `(batch, time, hidden_size)`; steps outside `valid` may hold any value.
 
-        There is at least one step. `valid` is bool `(batch, time)`; most layers can ignore it, since no
-        step sees a later one.
+        There is at least one step. `valid` is bool `(batch, time)`; most layers can ignore it, because a step
+        never depends on later ones.
         """
 
     def every_state(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> Tensor:
@@ -39,7 +39,7 @@ class BaselineLayer(RecurrentLayer):
         return last_of(states, lengths)
 
     def _run(self, x: Tensor | Tokens, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return the result of `states` for an input of any length, and the steps that count."""
+        """Return the result of `states` for an input of any length, and the mask of valid steps."""
         weight = next(self.parameters())
         x, valid = admitted(x, lengths, weight)
         batch, time = batch_and_time(x)
@@ -50,9 +50,9 @@ class BaselineLayer(RecurrentLayer):
 def admitted(
     x: Tensor | Tokens, lengths: Tensor | None, weight: Tensor
 ) -> tuple[Tensor | Tokens, Tensor | None]:
-    """Check an input for a layer with this weight; return it, and which steps count, bool `(batch, time)`.
+    """Check an input for a layer with this weight; return it and the mask of valid steps, bool `(batch, time)`.
 
-    None stands for all steps. Numbers that do not count become 0: a NaN among them would reach the gradient.
+    A mask of None means that all steps are valid. Padding becomes 0, because a NaN in it would reach the gradient.
     """
     batch, time = batch_and_time(x)
     check_lengths(lengths, batch, time)
@@ -65,7 +65,7 @@ def admitted(
 
 
 def last_of(states: Tensor, lengths: Tensor | None) -> Tensor:
-    """Return each row's state at its end, `(batch, features)`; zero, the start, for an empty row."""
+    """Return each row's last state, `(batch, features)`; for an empty row the initial state, zero."""
     if states.shape[1] == 0:
         return states.new_zeros(states.shape[0], states.shape[2])
     if lengths is None:

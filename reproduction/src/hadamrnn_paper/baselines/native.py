@@ -17,7 +17,7 @@ from hadamrnn_paper.baselines.layer import admitted, token_vectors
 
 
 class NativeLayer(RecurrentLayer):
-    """A torch.nn.LSTM, GRU or RNN, which may be stacked and bidirectional.
+    """A torch.nn.LSTM, GRU or RNN, optionally stacked or bidirectional.
 
     >>> NativeLayer(nn.GRU(3, 8, batch_first=True)).end_state(torch.randn(5, 20, 3)).shape
     torch.Size([5, 8])
@@ -47,7 +47,7 @@ class NativeLayer(RecurrentLayer):
 def run_torch_layer(layer: nn.RNNBase, rows: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return every output of torch's RNN, GRU or LSTM, and the last states, both directions side by side.
 
-    Past a row's length the outputs are zero; a row of no steps has a last state of zeros.
+    Outputs past a row's length are zero; the last state of an empty row is zero.
     """
     time = rows.shape[1]
     if time == 0:
@@ -75,10 +75,10 @@ def lstm(
     input_gate_bias: float = 0.0,
     **stacking: Any,
 ) -> NativeLayer:
-    """Return torch's LSTM, its forget gates biased open at the start.
+    """Return torch's LSTM with forget gates that start open.
 
-    A `forget_bias` of log(m) lets an untrained network remember m steps; 0 is torch's own start. Over long
-    sequences an `input_gate_bias` of -log(m) keeps memories from piling up (Tallec and Ollivier 2018).
+    A `forget_bias` of log(m) lets an untrained network remember m steps; 0 is torch's own initialisation. Over
+    long sequences an `input_gate_bias` of -log(m) keeps the cell from growing (Tallec and Ollivier 2018).
     """
     network = nn.LSTM(input_size, hidden_size, batch_first=True, **stacking)
     with torch.no_grad():

@@ -1,7 +1,7 @@
-"""The paper's competitors: a description of each kind, as the entry points of this package name them.
+"""Describe each kind of competitor in the paper; the entry points of this package name these classes.
 
-A description has the settings of a kind and the rule by which the paper's tables count it. It imports its
-torch layer when that is built. Start at `KINDS`.
+A description holds the settings of a kind and the rule by which the paper's tables count its size. The torch
+layer is imported only when it is built. Start at `KINDS`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Density = Annotated[float, Range(0, 1, "(]")]
 
 @dataclass(frozen=True)
 class Baseline(Architecture):
-    """A competitor, and the rule by which the paper's tables count it; by default its weights are floats.
+    """A competitor with the rule by which the paper's tables count its size; by default its weights are floats.
 
     Attributes:
         gates: number of weight matrices of d_h (d_h + d_in) entries.
@@ -35,8 +35,8 @@ class Baseline(Architecture):
         left_out: parts that the tables do not count.
     """
 
-    # The recipes are HadamRNN's. A baseline has one layer and no signs, and since a step costs d_h^2, a
-    # smaller state by default.
+    # The recipes are HadamRNN's. A baseline has one layer and no signs, and a smaller default state because a
+    # step costs d_h^2.
     recipe: ClassVar[Mapping[str, Any]] = {
         **Architecture.recipe,
         "hidden_size": 128,
@@ -49,17 +49,17 @@ class Baseline(Architecture):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The user's choices, by name."""
+        """The settings that the user can choose, by name."""
         return {each.name: getattr(self, each.name) for each in fields(self) if "help" in each.metadata}
 
     @property
     def bits(self) -> WeightBits:
-        """The `weight_bits` of a kind that has them, else None."""
+        """The `weight_bits` of a kind that has this setting, else None."""
         return None
 
     @property
     def widths(self) -> tuple[int, int]:
-        """The bits that one weight of W and one of U take."""
+        """The bits per weight of W and of U."""
         return FLOAT_BITS, FLOAT_BITS
 
     @property
@@ -80,7 +80,7 @@ class Baseline(Architecture):
 
 @dataclass(frozen=True)
 class Stacked(Baseline):
-    """torch's own networks, which may have several layers in two directions."""
+    """torch's own networks, which may have several layers and two directions."""
 
     left_out = READOUT
 
@@ -212,7 +212,7 @@ class FastGRNNNetwork(FewBits):
 
 @dataclass(frozen=True)
 class NormalisedLSTM(Baseline):
-    """An LSTM with weights of one bit or three values, batch normalised."""
+    """A batch-normalised LSTM with binary or ternary weights."""
 
     gates = 4
     biases = 4

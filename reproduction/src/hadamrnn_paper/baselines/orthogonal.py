@@ -1,4 +1,4 @@
-"""Networks with a dense W: orthogonal (ORNN), orthogonal and quantized (QORNN), or of free signs.
+"""Networks with a dense W: orthogonal (ORNN), orthogonal and quantized (QORNN), or with unconstrained signs.
 
 `bjorck` finds the orthogonal matrix nearest to a given one.
 """
@@ -26,7 +26,7 @@ def bjorck(matrix: Tensor, tolerance: float = 1e-6) -> Tensor:
         A <- A (3 I - A' A) / 2      until |A' A - I| <= tolerance, entry by entry
 
     Singular values in (0, sqrt 3) go to 1, quadratically near it, so A starts as matrix / sigma with
-    sigma >= |matrix|_2. The gradient flows through every iteration; sigma counts as a constant, since
+    sigma >= |matrix|_2. The gradient flows through every iteration; sigma is treated as a constant, since
     the polar factor does not depend on it.
 
     >>> Q = bjorck(torch.tensor([[2.0, 1.0], [0.0, 1.0]]))
@@ -89,10 +89,10 @@ class ORNN(DenseRecurrentLayer, Constrained):
 
 
 class QORNN(DenseRecurrentLayer):
-    """h_t = sigma(q(W) h_(t-1) + q(U) x_t + b_i), W the orthogonal matrix nearest to a free one.
+    """h_t = sigma(q(W) h_(t-1) + q(U) x_t + b_i); W is the orthogonal matrix nearest to an unconstrained parameter.
 
-    The network of Foucault et al. (2024). Gradients pass straight through q and through Bjorck's iteration.
-    q(W) is only nearly orthogonal, less so with fewer bits.
+    The network of Foucault et al. (2024). The gradient of q is the identity; Bjorck's iteration is
+    differentiated. q(W) is only nearly orthogonal, less so with fewer bits.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class QORNN(DenseRecurrentLayer):
         nn.init.orthogonal_(self.free_weight)
 
     def orthogonal_weight(self) -> Tensor:
-        """Return W, before it is quantized."""
+        """Return W before quantization."""
         return bjorck(self.free_weight)
 
     def recurrent_weight(self) -> Tensor:
@@ -113,7 +113,7 @@ class QORNN(DenseRecurrentLayer):
 class NaiveBinaryRNN(DenseRecurrentLayer):
     """The binary network without Hadamard's structure, which "never worked" (Ott et al. 2016).
 
-    HadamRNN with W = sign(A) / sqrt(d_h), every sign free: d_h^2 bits, and orthogonal only by chance.
+    HadamRNN with W = sign(A) / sqrt(d_h) and unconstrained signs: d_h^2 bits, and orthogonal only by chance.
 
     >>> sorted(NaiveBinaryRNN(1, 4).recurrent_weight().unique().tolist())
     [-0.5, 0.5]

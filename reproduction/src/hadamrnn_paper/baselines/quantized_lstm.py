@@ -1,4 +1,4 @@
-"""LSTMs with few-bit weights, which torch's own cannot express. Gates are in torch's order.
+"""LSTMs with few-bit weights, which torch.nn.LSTM does not offer. Gates are in torch's order.
 
     i, f, g, o = split(gates)
     c_t = sigmoid(f) c_(t-1) + sigmoid(i) tanh(g)      h_t = sigmoid(o) tanh(c_t)
@@ -8,12 +8,12 @@
 
     gates_t = BN_t(q(W) h_(t-1)) + BN(q(U) x_t) + b
 
-There q draws each weight from its latent value w, clipped to [-a, a], a the width of Glorot's initialisation:
+There q samples each weight from its latent value w, clipped to [-a, a]; a is the width of Glorot's initialisation:
 
     binary:   a with probability (1 + w/a) / 2, else -a          deterministic: a sign(w)
     ternary:  a sign(w) with probability |w/a|, else 0           deterministic: a sign(w) if |w/a| > 1/2
 
-Normalisation removes the effect of the scale a and dampens the noise. Outside training q is deterministic.
+Normalisation removes the effect of the scale a and reduces the noise. Outside training q is deterministic.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class QuantizedLSTM(FewBitLSTM):
     """An LSTM that computes with q(W) and q(U); biases and cell stay in floating point.
 
     Args:
-        weight_bits: 2..16 or "ternary", as everywhere, or 1: mean|w| times the sign.
-        activation_bits: of h_t, 2..16: the grid {-n ... n} / n, n = 2^(p-1) - 1; None leaves it real.
+        weight_bits: 2..16 or "ternary", as in `Network`, or 1: mean|w| times the sign.
+        activation_bits: bits of h_t, 2..16, on the grid {-n ... n} / n, n = 2^(p-1) - 1; None for floats.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class QuantizedLSTM(FewBitLSTM):
 
 
 def quantize_unit(value: Tensor, bits: int) -> Tensor:
-    """Round values of [-1, 1] to {-n ... n} / n, n = 2^(bits-1) - 1; identity gradient.
+    """Round values in [-1, 1] to {-n ... n} / n, n = 2^(bits-1) - 1, with the identity as gradient.
 
     >>> quantize_unit(torch.tensor([-0.9, 0.2, 0.6]), 2)
     tensor([-1.,  0.,  1.])
@@ -122,15 +122,15 @@ def quantize_unit(value: Tensor, bits: int) -> Tensor:
 
 
 GAIN_AT_START = 0.1  # keeps sigmoid and tanh from saturating (Cooijmans et al. 2017)
-# In training the first state is noise of this width (Cooijmans et al. 2017). Images begin with black pixels:
-# from a state of 0 the rows of a batch would stay equal, with variance 0, and gradients grow at every step.
+# In training the first state is noise of this width (Cooijmans et al. 2017). Images begin with black pixels, so
+# from a zero state all rows of a batch would stay equal, with variance 0, and gradients would grow at every step.
 NOISE_AT_START = 0.1
 MOMENTUM = 0.1
 EPSILON = 1e-5
 
 
 class StepNorm(nn.Module):
-    """Batch normalisation without shift, with running statistics for each of the first `steps` steps.
+    """Batch normalisation without shift, with separate running statistics for each of the first `steps` steps.
 
     Later steps share the last statistics: a recurrent network has a transient, then settles.
     """
@@ -161,7 +161,7 @@ class BinaryLSTM(FewBitLSTM, Constrained):
     """An LSTM with weights -a and a.
 
     Args:
-        stochastic: draw weights in training; False rounds them.
+        stochastic: sample weights during training; False rounds them.
         norm_steps: steps with separate running statistics.
     """
 
@@ -200,7 +200,7 @@ class BinaryLSTM(FewBitLSTM, Constrained):
     def _quantize(self, weight: Tensor) -> Tensor:
         width = glorot_width(weight)
         share = (weight.detach() / width).clamp(-1, 1)
-        # Compared with 1/2, a latent value is rounded; compared with noise, it is drawn.
+        # Comparing a latent value with 1/2 rounds it; comparing it with uniform noise samples it.
         drawn = self.training and self.stochastic
         threshold = torch.empty_like(share).uniform_() if drawn else torch.full_like(share, 0.5)
         if self.ternary:

@@ -1,4 +1,4 @@
-"""`hadamrnn glue`: predictions for GLUE's private test sets, in the format of its website."""
+"""`hadamrnn glue`: write predictions for GLUE's private test sets, in the format its website expects."""
 
 from __future__ import annotations
 

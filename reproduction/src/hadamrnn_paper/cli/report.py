@@ -1,4 +1,4 @@
-"""`hadamrnn report`: results become Markdown tables and one HTML page with plots."""
+"""`hadamrnn report`: turn results into Markdown tables and one HTML page with plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hadamrnn reproduce`: run the paper's rows, each into one line of its task's results."""
+"""`hadamrnn reproduce`: run the paper's rows and store each as one line in its task's results."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _jobs(args: ReproduceOptions) -> list[Job]:
 
     if args.table is None:
         raise InputError("A TABLE is needed, such as results. --list shows the rows of all.")
-    overrides = {  # settings of one kind of network only are checked with their network
+    overrides = {  # settings that only one kind of network has are checked with that network
         name: read_text(name, text, SETTING_TYPES[name]) if name in SETTING_TYPES else read_scalar(text)
         for name, text in split_options("--set", args.set).items()
     }
@@ -156,7 +156,7 @@ def _list(args: ReproduceOptions, places: Places) -> None:
 
 
 def _read(jobs: list[Job], places: Places) -> Results:
-    """Return the results of the jobs that have any."""
+    """Return the results of those jobs that have one."""
     from hadamrnn_paper.results import read_results
 
     wanted = {job.name for job in jobs}
@@ -186,7 +186,7 @@ def _show(args: ReproduceOptions, tally: Tally, stored: Results, new: Results) -
 
 
 def _texts(experiment: str, bits: int | None, *results: Result | None) -> list[str]:
-    """Return the paper's figure and those of the results, as the paper prints them."""
+    """Return the paper's figure and the measured figures, formatted as in the paper."""
     from hadamrnn_paper.compare import figure, published, show
 
     texts = [published(experiment, bits)]

@@ -1,4 +1,4 @@
-"""DSA-19: nineteen daily and sports activities from body-worn sensors (UCI)."""
+"""Load DSA-19: nineteen daily and sports activities from body-worn sensors (UCI)."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ def load_dsa19(
     swap: bool = False,
     left_out: Annotated[int, Range(1, HALF)] | None = HALF,
 ) -> Splits:
-    """Return DSA-19 split by person: four people for training, the other four for test.
+    """Return DSA-19 split by person: four people for training, the other four for testing.
 
-    The paper does not say which half is which. Channels are standardised with the training part.
+    The paper does not say which half is which. Channels are standardised by the training part's statistics.
 
     Args:
         swap: train on people 5-8 and test on 1-4, instead of the reverse.
-        left_out: which of the four, from 1 to 4, is kept for validation. None trains on all four and
-            also validates on the fourth, whose figure must then not be used for selection.
+        left_out: which of the four training people, 1 to 4, is kept for validation. None trains on all
+            four and validates on the fourth, so the validation figure must not be used for selection.
     """
     ours, others = (PEOPLE[HALF:], PEOPLE[:HALF]) if swap else (PEOPLE[:HALF], PEOPLE[HALF:])
     held = ours[(left_out or HALF) - 1]
@@ -140,7 +140,7 @@ def _listed(people: tuple[int, ...]) -> str:
 
 
 def _reader(data_dir: str | Path | None) -> Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]:
-    """Return a function that reads people: from the compact files if present, else from UCI's text."""
+    """Return a function that reads people, from the compact files if present, else from UCI's text files."""
     if present(FILES["person1"], data_dir):
         paths = {person: fetch(FILES[f"person{person}"], data_dir) for person in PEOPLE}
         return lambda people: read_compact([paths[person] for person in people])
@@ -149,7 +149,7 @@ def _reader(data_dir: str | Path | None) -> Callable[[tuple[int, ...]], tuple[Te
 
 
 def read_compact(paths: list[Path]) -> tuple[Tensor, Tensor]:
-    """Return signals and labels. A file is one person: codes `(activity, channel, segment, step)`, units."""
+    """Return signals and labels. Each file holds one person: codes `(activity, channel, segment, step)` and units."""
     people = []
     for path in paths:
         with np.load(path) as arrays:
@@ -187,13 +187,13 @@ def read_segment(path: Path) -> NDArray[np.float32]:
     return segment
 
 
-# People wear a sensor differently. With each of DSA-19's people 1 to 4 left out in turn, preset quick ends at
-# 81.5 % on average with rotations of 30 degrees and at 75.1 % without.
+# People wear a sensor differently. Leaving out each of DSA-19's people 1 to 4 in turn, preset quick reaches
+# 81.5 % on average with rotations of 30 degrees and 75.1 % without.
 TURNED = {**SMALL_STACK, "rotation": 30.0}
 DSA19 = Task(
     load_dsa19,
     {
-        # Published without hyper-parameters: our choice, MNIST's for fewer epochs.
+        # The paper gives no hyper-parameters for this task; these are MNIST's with fewer epochs.
         "paper": {"hidden_size": 512, "num_blocks": 16, "epochs": 100},
         "quick": {**TURNED, "stride": 2},
         "best": {

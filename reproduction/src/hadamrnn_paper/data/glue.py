@@ -1,9 +1,10 @@
-"""Two tasks of GLUE as bert-base-uncased word pieces: SST-2 (sentiment), QQP (same question?).
+"""Load two GLUE tasks as bert-base-uncased word pieces: SST-2 (sentiment) and QQP (duplicate questions).
 
     sst2   [PAD] ... [CLS] sentence [SEP]
     qqp    [PAD] ... [CLS] question [SEP] [SEP] question [SEP]
 
-128 pieces: the longer of two questions is cut first, [PAD] (id 0) fills the row on the left; no `lengths`.
+A row has 128 pieces. The longer of two questions is truncated first, rows are padded on the left with [PAD]
+(id 0), and there are no `lengths`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hadamrnn.settings import Range
 from hadamrnn_paper.data.imdb import PAPER_TEXT, WORDS, pad_left
 
 EMBEDDING_SIZE = 256
-SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, up to 4 of them marks
+SeqLength = Annotated[int, Range(6, 10_000)]  # in pieces, of which up to 4 are separators
 SUBSET_NOTE = "a subset of {:,} question pairs in splits of its own: not comparable with GLUE's QQP"
 ENCODE_AT_ONCE = 10_000  # each result of the tokenizer takes kilobytes until it is packed as ids
 
@@ -90,16 +91,16 @@ QQP_FILES = {
     ),
 }
 
-LABELS = ("label", "is_duplicate")  # the names of a column of labels
+LABELS = ("label", "is_duplicate")  # possible names of the label column
 QUESTIONS = ("question1", "question2")
 Table = dict[str, list[str]]  # by column
 
 
 def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
-    """Return SST-2: validation is GLUE's dev file. GLUE keeps the labels of its test file private.
+    """Return SST-2, with GLUE's dev file for validation. GLUE keeps the labels of its test file private.
 
-    If the public treebank's labels are present (`sst2/test_labels.tsv.gz`), the test split has them: for
-    reporting, never for selection. Otherwise `test.y` is None.
+    If the public treebank's labels are present (`sst2/test_labels.tsv.gz`), the test split has them; they are
+    for reporting, never for selection. Otherwise `test.y` is None.
     """
     if present(SST2_FILES["train"], data_dir):
         paths = {part: fetch(SST2_FILES[part], data_dir) for part in ("train", "dev", "test")}
@@ -114,10 +115,10 @@ def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128
 
 
 def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
-    """Return QQP: GLUE's if present, else the subset of 48,110 pairs, else GLUE's, downloaded.
+    """Return QQP: GLUE's files if present, else the subset of 48,110 pairs if present, else GLUE's, downloaded.
 
-    The subset has different splits, as its `note` says, so its figures are not GLUE's. 9,043 of its training
-    pairs are in a separate file, without which it is smaller.
+    The subset has different splits, as its `note` says, so its figures are not comparable with GLUE's. 9,043
+    of its training pairs are in a separate, optional file.
     """
     subset = None if present(QQP_FILES["original"], data_dir) else present(QQP_FILES["subset"], data_dir)
     note = ""
@@ -159,7 +160,7 @@ def _splits(
 
 
 class Encoder:
-    """Text to word piece ids of one length, padded on the left."""
+    """Encode text as word piece ids of a fixed length, padded on the left."""
 
     def __init__(self, vocabulary: Path, seq_length: int) -> None:
         try:
@@ -192,7 +193,7 @@ class Encoder:
 def read_columns(path: Path, columns: Sequence[str]) -> Table:
     """Return the named columns of a tab-separated file with a header line, gzipped or not.
 
-    Quotes are text. Only a line feed ends a line: sentences contain other separators.
+    Quotes are ordinary characters. Only a line feed ends a line, because sentences contain other separators.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     table: Table = {column: [] for column in columns}
@@ -250,7 +251,7 @@ def _labels(table: Table) -> Tensor | None:
     return None
 
 
-# The paper gives the number of epochs; batch, learning rate, decay and balance are those of the authors'
+# The paper gives the number of epochs; batch size, learning rate, decay and balance come from the authors'
 # code.
 PAPER = {**PAPER_TEXT, "weight_bits": 2, "batch_size": 20, "balanced": True}
 BEST = {**WORDS, "weight_bits": 2, "epochs": 2, "input_dropout": 0.4, "balanced": True}

@@ -1,4 +1,4 @@
-"""IMDB movie reviews as Keras's word ids: is the review positive?
+"""Load IMDB movie reviews as Keras's word ids, labelled positive or negative.
 
 Keras's encoding: 0 padding, 1 start of a review, 2 a word outside the vocabulary, word w is w + 3.
 """
@@ -39,7 +39,7 @@ FILES = {
 
 
 class Reviews(NamedTuple):
-    """One part of the data in file order: ids as Keras stores them (no start mark, nothing added)."""
+    """One part of the data in file order, with ids as Keras stores them (no start mark, no offset)."""
 
     words: Sequence[NDArray[np.int64]]
     labels: NDArray[np.int64]
@@ -51,9 +51,9 @@ def load_imdb(
     vocabulary_size: Annotated[int, Range(INDEX_FROM + 1, 100_000)] = 10_000,
     seq_length: Annotated[int, Range(1, 10_000)] = 500,
 ) -> Splits:
-    """Return the 25,000 training reviews, and Keras's test order cut in halves: test, validation.
+    """Return the 25,000 training reviews; Keras's test set, in its order, is halved into test and validation.
 
-    A review keeps its last `seq_length` ids and is padded on the left with 0; no `lengths`.
+    A review keeps its last `seq_length` ids and is padded on the left with 0, so there are no `lengths`.
     """
     compact = present(FILES["compact"], data_dir)
     # Keras's file contains pickled lists: it is opened only after its checksum has been verified.
@@ -77,7 +77,7 @@ def load_imdb(
 
 
 def pad_left(rows: Sequence[Sequence[int] | NDArray[np.int64]], length: int, vocabulary_size: int) -> Tensor:
-    """Return the last `length` ids of each row, zeros before them: `(n, length)`, int16 if ids fit.
+    """Return the last `length` ids of each row, padded on the left with 0: `(n, length)`, int16 if the ids fit.
 
     >>> pad_left([[7, 8], [1, 2, 3, 4]], length=3, vocabulary_size=10)
     tensor([[0, 7, 8],
@@ -101,7 +101,7 @@ def keras_ids(words: NDArray[np.int64], vocabulary_size: int) -> NDArray[np.int6
 
 
 def read_compact(path: Path) -> tuple[Reviews, Reviews]:
-    """Read the unpickled form: per part, all words in a row, the lengths, the labels."""
+    """Read the unpickled form: for each part all words concatenated, the lengths and the labels."""
 
     def part(name: str) -> Reviews:
         ends = np.cumsum(arrays[f"{name}_lengths"].astype(np.int64))
@@ -124,9 +124,9 @@ def read_keras(path: Path) -> tuple[Reviews, Reviews]:
 
 
 PAPER_TEXT: dict[str, Any] = {"learning_rate": 0.0005, "decay_factor": 0.99}
-# For tasks in which words matter more than their positions: without negative signs W^2 = I, so half of the
-# states sum words at any position. Embeddings start near zero, so that rare words add no noise; some words
-# are hidden. A bias would add up over the padding, by less than half a code per step: integers round it away.
+# Words matter more than their positions here: without negative signs W^2 = I, so half of the states sum words
+# at any position. Embeddings start near zero so that rare words add no noise, and some words are dropped out.
+# A bias would accumulate over the padding, by less than half a code per step, which integers round away.
 WORDS: dict[str, Any] = {
     "negative_signs": 0.0,
     "input_bias": False,

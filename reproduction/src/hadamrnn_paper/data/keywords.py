@@ -1,9 +1,9 @@
-"""Google-12: ten spoken keywords, silence and other words (Speech Commands v0.01), one second at 16 kHz.
+"""Load Google-12: ten spoken keywords, silence and other words (Speech Commands v0.01), one second at 16 kHz.
 
 `google12` is log filterbanks: 99 frames (25 ms, every 10 ms) of 32 mel filters, as in FastGRNN's Google-12.
-`keywords` is the same classes behind the front end. Most training clips exist only as filterbanks in steps of
-half a nat, which become codes of the front end. The rest of training and the whole test are sound, and
-their codes are those that a device computes.
+`keywords` has the same classes as codes of the integer front end. Most training clips are available only as
+filterbanks in steps of half a nat, which are converted to such codes. The other training clips and the whole
+test set are sound, so their codes are exactly those that a device computes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FILES = {
 def load_google12(data_dir: str | Path | None = None) -> Splits:
     """Return Google-12 with the published validation list and the canonical test set, by speaker.
 
-    Filters are standardised with the statistics of the training part.
+    Filters are standardised by the training part's statistics.
     """
     train, held_out = (fetch(FILES[name], data_dir) for name in ("train", "held_out"))
     parts = (read_part(train, ""), read_part(held_out, "_val"), read_part(held_out, "_test"))
@@ -72,9 +72,9 @@ def read_part(path: Path, suffix: str) -> Split:
 
 
 def load_keywords(data_dir: str | Path | None = None) -> Splits:
-    """Return codes of the front end: training by filterbanks and sound, test by sound alone.
+    """Return codes of the front end: training from filterbanks and sound, test from sound alone.
 
-    Validation is the published list, by filterbanks; the test's speakers are in no other part.
+    Validation is the published list, from filterbanks; test speakers appear in no other part.
     """
     train, held_out, sound = (fetch(FILES[name], data_dir) for name in ("train", "held_out", "sound"))
     (x, y), (heard_x, heard_y) = read_filterbanks(train, "", seed=0), read_sound(sound, "_train")
@@ -89,7 +89,7 @@ def load_keywords(data_dir: str | Path | None = None) -> Splits:
 def read_filterbanks(path: Path, suffix: str, seed: int) -> tuple[Tensor, Tensor]:
     """Return log filterbanks as codes `(n, 98, 32)`, and labels.
 
-    A stored step covers a range of values, from which `seed` draws one.
+    A stored step covers a range of values, from which one is sampled with `seed`.
     """
     with np.load(path) as arrays:
         stored, labels = arrays[f"x{suffix}"][:, :, :FRAMES], arrays[f"y{suffix}"].astype(np.int64)
@@ -102,7 +102,7 @@ def read_filterbanks(path: Path, suffix: str, seed: int) -> tuple[Tensor, Tensor
 
 
 def read_sound(path: Path, suffix: str) -> tuple[Tensor, Tensor]:
-    """Return the codes `(n, 98, 32)` of sound, and labels."""
+    """Return codes `(n, 98, 32)` computed from sound, and labels."""
     with np.load(path) as arrays:
         clips, labels = expand(arrays[f"x{suffix}"]), arrays[f"y{suffix}"].astype(np.int64)
     codes = np.stack([compute_bands(FRONT_END, clip) for clip in clips]).astype(np.float32)
@@ -110,7 +110,7 @@ def read_sound(path: Path, suffix: str) -> tuple[Tensor, Tensor]:
 
 
 def expand(codes: NDArray[np.uint8]) -> NDArray[np.int16]:
-    """Return int16 samples of 8-bit mu-law codes.
+    """Expand 8-bit mu-law codes to int16 samples.
 
     >>> expand(np.array([0, 64, 127, 128, 255], np.uint8)).tolist()
     [-32768, -1905, -3, 3, 32767]
@@ -121,7 +121,7 @@ def expand(codes: NDArray[np.uint8]) -> NDArray[np.int16]:
     return table[codes]
 
 
-# Words begin earlier or later in their second.
+# Shift clips in time: words begin earlier or later within their second.
 SHIFTED: Values = {**STACK, "stride": 2, "time_shift": 8, "weight_average": 0.998}
 GOOGLE12 = Task(
     load_google12,

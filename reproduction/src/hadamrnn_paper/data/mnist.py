@@ -1,4 +1,4 @@
-"""MNIST pixel by pixel: row by row (`smnist`), or in one fixed random order (`pmnist`)."""
+"""Load MNIST one pixel per step: row by row (`smnist`), or in one fixed random order (`pmnist`)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ FILES = {
 
 
 def load_smnist(data_dir: str | Path | None = None) -> Splits:
-    """Return MNIST as 784-step sequences of one pixel k / 255, row by row."""
+    """Return MNIST as sequences of 784 steps, one pixel k / 255 each, row by row."""
     return _load("smnist", data_dir, np.arange(PIXELS))
 
 
@@ -88,7 +88,7 @@ def _load(task: str, data_dir: str | Path | None, order: NDArray[np.int64]) -> S
 
     def split(part: str, rows: slice) -> Split:
         pixels = arrays[f"{part}-images-idx3-ubyte.gz"][rows].reshape(-1, PIXELS)
-        # take writes row by row, as a batch reads them; pixels[:, order] would transpose
+        # np.take keeps rows contiguous, as batches read them; pixels[:, order] would transpose
         sequences = np.take(pixels, order, axis=1)[..., None]
         labels = arrays[f"{part}-labels-idx1-ubyte.gz"][rows].astype(np.int64)
         return Split(torch.from_numpy(sequences), torch.from_numpy(labels), levels=255)

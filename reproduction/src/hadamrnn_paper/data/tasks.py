@@ -1,4 +1,4 @@
-"""The paper's tasks and two of related papers, for the entry points of this package."""
+"""Register the paper's tasks and two from related papers, for the entry points of this package."""
 
 from hadamrnn_paper.data.dsa import DSA19 as DSA19
 from hadamrnn_paper.data.glue import QQP as QQP
