@@ -1,4 +1,4 @@
-"""The integer front end costs almost no accuracy: keywords are recognised as well as with a float64 front end."""
+"""The integer front end recognises keywords almost as well as a float64 front end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Run the demo: handwritten digits from data to C, with a table and a page.
 
-The steps are those of the commands train, quantize and export. Then the exported folder runs its own test, which
-replays real digits and compares every bit. Start at `run_demo`.
+The steps are those of the commands train, quantize and export. Then the exported folder runs its own test,
+which replays real digits and compares every bit. Start at `run_demo`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def table(result: DemoResult) -> list[tuple[str, str]]:
 
 
 def run_demo(out: Path, watcher: Watcher, *, epochs: int | None = None, seed: int = 0) -> DemoResult:
-    """Train, quantize, export and check; write the run to `out`/run, the C to `out`/c, and `out`/demo.html."""
+    """Train, quantize, export and check; write the folders run and c and the page demo.html into `out`."""
     check_new_folder(out, "Choose another --out.")
     # The network is small, and on a busy machine threads that wait for each other are slow, so use one.
     overrides = {"seed": seed, "threads": 1} | ({} if epochs is None else {"epochs": epochs})

@@ -134,7 +134,7 @@ def write_onnx(
 def _golden(
     model: IntegerModel | IntegerReservoir, splits: Callable[[], Splits], wanted: str | None, small: bool
 ) -> tuple[Golden | None, str]:
-    """Return golden vectors of the test set, or None to use random codes, and a line that names the source."""
+    """Return golden vectors of the test set, or None for random codes, and a line that names the source."""
     if wanted == "random" or (wanted is None and detection_of(model) is not None):
         return None, "random codes"
     try:

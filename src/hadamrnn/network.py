@@ -35,8 +35,9 @@ Recurrence = Annotated[str, OneOf(RECURRENCES)]
 class Network(Architecture):
     """The architecture of a Hadamard network.
 
-    The defaults are the paper's: no leak, one layer, and a read-out of the last state only. `activation_bits=None`
-    means floating point. With `layer_sizes`, `hidden_size` is the last size and `num_layers` their number.
+    The defaults are the paper's: no leak, one layer, and a read-out of the last state only.
+    `activation_bits=None` means floating point. With `layer_sizes`, `hidden_size` is the last size and
+    `num_layers` their number.
 
     >>> Network(input_size=1, hidden_size=512, output_size=10, num_blocks=8).block_size
     64

@@ -3,8 +3,8 @@
     run = train(resolve_config("digits"), "runs/digits")
     run.evaluate().value, run.quantize().integer_value, run.export("digits_c")
 
-A run refuses data, models, checkpoints and configurations that are not its own. An integer model identifies its
-float model by the SHA-256 of `model.safetensors`.
+A run refuses data, models, checkpoints and configurations that are not its own. An integer model identifies
+its float model by the SHA-256 of `model.safetensors`.
 """
 
 from __future__ import annotations
@@ -215,7 +215,8 @@ class Run(RunFolder):
     def export(self, out: str | Path, to: ExportFormat = "c", name: str = "net", **options: Any) -> Export:
         """Export the run to a self-contained directory; `options` are those of `hadamrnn.deployment.write`.
 
-        A run without an integer model is quantized first, except for ONNX, which exports the models that exist.
+        A run without an integer model is quantized first, except for ONNX, which exports the models that
+        exist.
         """
         quantized = (self.path / INTEGER_FILE).exists()
         if to == "onnx":

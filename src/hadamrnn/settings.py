@@ -229,7 +229,7 @@ _UNFIT = object()
 
 
 def _validated(name: str, value: object, hint: Any, given: object = None) -> Any:
-    """Convert `value` to the type in `hint`, or refuse it; the error quotes `given`, the original text, if any."""
+    """Convert `value` to the type in `hint`, or refuse it; the error quotes `given`, the original text."""
     bounds: list[str] = []
     for kind, bound in _choices(hint):
         fitting = _fitting(name, value, kind)

@@ -1,8 +1,9 @@
 """Process long recordings as a device does: classify windows, raise events and compare them with labels.
 
-An incident is a run of rows with the same label, if this is not a background label. It is detected by an event
-of its class between its first row and one window after its last row; any other event is a false alarm. Start at
-`read_streams`; `try_decisions` and `choose` find a `Decision`, and `raise_events` and `compare` apply it.
+An incident is a run of rows with the same label, if this is not a background label. It is detected by an
+event of its class between its first row and one window after its last row; any other event is a false alarm.
+Start at `read_streams`; `try_decisions` and `choose` find a `Decision`, and `raise_events` and `compare`
+apply it.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ Event = tuple[int, int]  # row and class
 def read_streams(run: Run, path: Path) -> tuple[list[Stream], int, int]:
     """Read recordings as streams for the run's integer network; also return its window and hop in steps.
 
-    Consecutive rows of one group in a file form one stream, because a device does not alternate between people.
+    Consecutive rows of one group in a file form one stream, because a device does not alternate between
+    people.
     """
     if run.config.task != "recordings" or not run.facts.class_names:
         raise InputError(f"Streams need a run trained on recordings with labels, got {run.config.task}.")
@@ -264,7 +266,7 @@ def compare(
 
 
 def choose_background(streams: Sequence[Stream], names: Sequence[str], given: Collection[str]) -> list[str]:
-    """Return the background classes: the given ones, else those with a usual name, else the most frequent one."""
+    """Return the background classes: the given ones, else those with a usual name, else the most frequent."""
     for name in given:
         check_name("A class", name, names)
     usual = [name for name in names if name.strip("_").lower() in BACKGROUND]

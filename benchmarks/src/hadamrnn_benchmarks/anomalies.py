@@ -1,4 +1,4 @@
-"""Write the table of `docs/anomalies.md`: the detector compared with others on SKAB, sensors of a water circuit.
+"""Write the table of `docs/anomalies.md`: the detector and others on SKAB, sensors of a water circuit.
 
 In the published protocol the first 400 rows of each recording are for training and the rest for testing, and
 the figures count every test row separately over all recordings. Settings are selected on the recordings in
@@ -126,7 +126,7 @@ def _recording(name: str, text: str) -> Recording:
 
 
 def run_anomalies(data_dir: str | Path | None = None, *, seeds: int = 5) -> tuple[list[AnomalyRow], float]:
-    """Return a row for each detector and part, with settings selected on `other/`, and the F1 of a constant alarm."""
+    """Return a row for each detector and part, and the F1 of a constant alarm."""
     recordings = read_skab(data_dir)
     rows = []
     for name, detector in DETECTORS.items():

@@ -1,4 +1,4 @@
-"""Write the table of `docs/edge.md`: Hadamard networks on microcontrollers, and two other cells of the same size.
+"""Write the table of `docs/edge.md`: Hadamard networks and two other cells on microcontrollers.
 
 The comparison cells are `devices/binary.c`, the dense binary product that the paper counts, and
 `devices/gru.c`, an 8-bit GRU. Compiler, flags and emulator are the same for all. Start at `run_edge`.
@@ -136,7 +136,7 @@ def run_edge() -> tuple[list[EdgeRow], list[str]]:
 
 
 def run_two_models() -> list[tuple[str, ...]]:
-    """Measure two networks on a Cortex-M4 with specialised and shared code; no rows if its tools are missing."""
+    """Measure two networks on a Cortex-M4 with specialised and shared code; no rows without its tools."""
     target = target_named("cortex-m4")
     if target.missing_tools:
         return []

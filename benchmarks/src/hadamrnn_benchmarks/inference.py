@@ -91,7 +91,7 @@ class InferenceRow:
     nanoseconds_per_step: float
     ratio: float | None  # speed relative to the plain loop, if it ran
     numpy_ratio: float  # speed relative to the numpy engine
-    limit_share: float | None = None  # native engine only: least time for its vector additions / measured time
+    limit_share: float | None = None  # native engine only: least time for the additions / measured time
 
 
 def run_inference(names: list[str], rounds: int = 3) -> tuple[list[InferenceRow], list[str]]:
@@ -260,7 +260,7 @@ def _onnx_work(graph: Path | bytes, inputs: NDArray[np.generic]) -> Work:
 
 
 def rival_graph(kind: str, units: int, inputs: int, outputs: int) -> bytes:
-    """Return an ONNX model with random weights: one recurrent operator, and a linear layer on its last state."""
+    """Return a random ONNX model: one recurrent operator and a linear layer on its last state."""
     from onnx import TensorProto, helper, numpy_helper
 
     rng, rows = np.random.default_rng(0), GATES[kind] * units

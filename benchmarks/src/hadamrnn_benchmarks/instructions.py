@@ -29,7 +29,7 @@ class InstructionRow:
 
 
 def draw_networks(networks: int, seed: int = 0) -> list[Network]:
-    """Return random networks of 4 to 512 units and 1 to 16 channels, most with leaks, pooling or two layers."""
+    """Return random networks of 4 to 512 units and 1 to 16 channels; most leak, pool or have two layers."""
     rng = np.random.default_rng(seed)
     found: list[Network] = []
     while len(found) < networks:

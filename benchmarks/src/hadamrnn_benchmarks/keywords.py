@@ -1,6 +1,6 @@
-"""Measure the accuracy that the integer front end costs: the bundled keyword networks on integer and float64 bands.
+"""Measure the accuracy that the integer front end costs, compared with bands computed in float64.
 
-The integer networks are the same; only the bands that they read differ. Start at `run_keywords`.
+Both feed the bundled keyword networks, so only the bands differ. Start at `run_keywords`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`hadamrnn bench training --model all`: time a training step of each kind of network against HadamRNN's.
 
-All have the same hidden size, batch and number of threads, and take turns in one process. A row's ratio is its
-median divided by HadamRNN's. Start at `run_models`.
+All have the same hidden size, batch and number of threads, and take turns in one process. A row's ratio is
+its median divided by HadamRNN's. Start at `run_models`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The baseline for training speed: a dense W and one matrix product per step, as in the authors' code.
 
-The loop is reasonably fast: it computes z = x U' + b_i once for all steps, builds W once per training step, puts
-time first so that each z_t is contiguous, and runs one `torch.addmm` per step; normalisation, cross-entropy and
-autograd are torch's. It uses the model's own parameters, so quantization and read-out are the same.
+The loop is reasonably fast: it computes z = x U' + b_i once for all steps, builds W once per training step,
+puts time first so that each z_t is contiguous, and runs one `torch.addmm` per step; normalisation,
+cross-entropy and autograd are torch's. It uses the model's own parameters, so quantization and read-out are
+the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare classifiers on many sets: mean ranks with a critical difference, and a plot of accuracy against bytes.
+"""Compare classifiers on many sets: mean ranks with a critical difference, and accuracy against bytes.
 
 J. Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 7, 2006.
 """

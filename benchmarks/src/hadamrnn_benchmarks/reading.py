@@ -1,8 +1,8 @@
 """`hadamrnn bench reading` and `bench fitting`: measure peak memory and CPU time for a user's own data.
 
-Files of random values are written at the requested sizes. For each, a new process loads it as a task, or reads
-it into arrays and fits a classifier. The peak is counted from the end of the imports, after a small file has
-been read to load libraries that are imported on first use. Linux only: the kernel reports the peak.
+Files of random values are written at the requested sizes. For each, a new process loads it as a task, or
+reads it into arrays and fits a classifier. The peak is counted from the end of the imports, after a small
+file has been read to load libraries that are imported on first use. Linux only: the kernel reports the peak.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write the table of `docs/regression.md`: the regressor compared with ridge regression on simple window features.
+"""Write the table of `docs/regression.md`: the regressor and a ridge regression on simple features.
 
 Training and test parts follow each other in time or have different machines; a published test part is used if
 there is one. Only training parts are used for fitting. Start at `run_regression`.
@@ -56,7 +56,7 @@ Floats = NDArray[np.float64]
 
 
 class RegressionSet(NamedTuple):
-    """Series `(n, time, channels)` and targets of a training and a test part, with `groups` of the training part."""
+    """Series `(n, time, channels)` and targets of a training and a test part; `groups` is for training."""
 
     x: Floats
     y: Floats
@@ -104,7 +104,7 @@ def read_bundled(name: str) -> RegressionSet:
 
 
 def read_diabetes() -> RegressionSet:
-    """Return scikit-learn's diabetes set, with each patient's ten numbers as a series and a third for testing."""
+    """Return scikit-learn's diabetes set: each patient's ten numbers as a series, a third for testing."""
     X, y = load_diabetes(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     x, values, third = X[order][..., None], y[order], len(y) // 3
@@ -112,7 +112,7 @@ def read_diabetes() -> RegressionSet:
 
 
 def draw_engines(seed: int = 0) -> RegressionSet:
-    """Return simulated engine wear: windows of 30 cycles from 14 sensors, and the remaining cycles, at most 125."""
+    """Simulate engine wear: windows of 30 cycles from 14 sensors, and the remaining cycles, at most 125."""
     rng = np.random.default_rng(seed)
     gain, noise = rng.normal(size=14), rng.uniform(0.3, 1.5, 14)
     parts: tuple[list[Any], list[Any]] = ([], [])

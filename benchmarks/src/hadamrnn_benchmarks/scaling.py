@@ -1,7 +1,8 @@
 """`hadamrnn bench training --scaling`: plot how a training step's time grows with length and hidden size.
 
 Lengths go from 1e2 to 1e6 at hidden size 128 and batch size 1; hidden sizes from 64 to 4096 at 200 steps and
-batch size 8. The network has an output at every step, so that the scan does the work. The plot has two panels.
+batch size 8. The network has an output at every step, so that the scan does the work. The plot has two
+panels.
 """
 
 from __future__ import annotations

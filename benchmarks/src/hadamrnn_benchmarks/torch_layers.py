@@ -1,4 +1,4 @@
-"""Time training steps of torch.nn.GRU, torch.nn.RNN and the obvious loop, for a workload's width and read-out."""
+"""Time training steps of torch.nn.GRU, torch.nn.RNN and the obvious loop for a workload."""
 
 from __future__ import annotations
 

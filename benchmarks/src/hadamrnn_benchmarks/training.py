@@ -3,9 +3,9 @@
 Both run in one process, taking turns, with the same threads and batch; a row's ratio is the quotient of the
 medians. Peak memory is measured in a separate process for each. Start at `run_shapes`.
 
-After that, the overhead of the training loop of `hadamrnn train` over an engine step is measured: it samples and
-converts a batch, checks the loss, clips, and counts sign flips. A callback runs the bare step after every step
-of the loop, so both see the same load on the machine.
+After that, the overhead of the training loop of `hadamrnn train` over an engine step is measured: it samples
+and converts a batch, checks the loss, clips, and counts sign flips. A callback runs the bare step after every
+step of the loop, so both see the same load on the machine.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def time_sides(shape: Workload, rounds: int, data_dir: Path | None) -> list[floa
 
 
 def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[float, float]:
-    """Return the mean milliseconds of a step of the training loop, and the fraction spent outside the engine."""
+    """Return the mean milliseconds of a training loop's step, and the fraction spent outside the engine."""
     x, target = make_batch(shape, data_dir)
     turns = _Turns(make_step(shape, "engine", x, target))
     total = steps + WARM_UP
@@ -185,7 +185,8 @@ def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[fl
         task="bench", steps=total, evaluate_every=total, batch_size=len(x), gradient_clip=1.0
     )
     fit(SequenceModel(shape.network), _splits(shape.network, x, target), recipe, watcher=turns)
-    # Sums, not medians, because a coarse clock gives 0 for many short steps. The sum is at least a microsecond.
+    # Sums, not medians, because a coarse clock gives 0 for many short steps. The sum is at least a
+    # microsecond.
     loop_times, engine_times = zip(*turns.pairs[WARM_UP:], strict=True)
     loop = max(sum(loop_times), 1e-3)
     return loop / steps, (loop - sum(engine_times)) / loop

@@ -1,8 +1,8 @@
 """Classify bearing faults at loads absent from training, from raw samples, by the default recipe and others.
 
 The data are MFPT's inner and outer race faults, `mfpt/mfpt.npz` in the data folder. Settings are compared on
-loads 1 to 5 only: each network is trained at one or two of them and tested at the others. The selected setting
-is then trained at all five and tested at loads 6 and 7. Start at `run_vibration`.
+loads 1 to 5 only: each network is trained at one or two of them and tested at the others. The selected
+setting is then trained at all five and tested at loads 6 and 7. Start at `run_vibration`.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Comparison:
 
 
 def trains_on_validation(result: Result) -> bool:
-    """Return whether the validation people were also trained on; their figure then must not select anything."""
+    """Return whether training used the validation people, so that their figure must not select anything."""
     options = result.config.get("task_options", {})
     return "left_out" in options and options["left_out"] is None
 

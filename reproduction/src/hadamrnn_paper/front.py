@@ -106,7 +106,7 @@ class Standing:
 
 
 def standings(results: Sequence[Result]) -> list[Standing]:
-    """Return the standing of each task; networks with fewer than `SEEDS` seeds are used only if no other exists."""
+    """Return the standing of each task, preferring networks that have at least `SEEDS` seeds."""
     return [_standing(TASKS[name], results) for name in JUDGED]
 
 
@@ -157,7 +157,7 @@ def _ours(best: Comparison) -> str:
 
 
 def networks_section(found: Sequence[Standing], pictures: tuple[Picture, ...] = ()) -> Section:
-    """Return the section with the networks behind `standing_section`, and the smallest that match the paper."""
+    """Return the section on the networks behind `standing_section` and the smallest that match the paper."""
     header = ("task", "network", "runs", "matches on validation from kB", "test there", "command")
     lines = []
     for each in found:

@@ -129,7 +129,7 @@ def _sizes(row: Row, found: Comparison | None = None) -> Line:
 
 
 def selection_section(results: Sequence[Result]) -> Section:
-    """Return the section on cross-validation, for networks whose final training includes the validation people."""
+    """Return the section on cross-validation of networks that finally train on all people."""
     folds: dict[str, list[Row]] = {}
     for row in SELECTION:
         assert row.setup is not None
@@ -181,7 +181,7 @@ def _beside(
     figures: Callable[[Comparison], tuple[str, ...]],
     width: int,
 ) -> list[Line]:
-    """Return a line of `first` and `width` figures for each measured preset, or a remark if nothing is measured."""
+    """Return a line of `first` and `width` figures for each measured preset, or a remark if there is none."""
     start = tuple(map(Cell, first))
     found = measurements(row, results)
     missing = (*start, Cell("missing", "missing"), *[Cell()] * (width - 1))
@@ -249,7 +249,7 @@ def others_section(results: Sequence[Result]) -> Section | None:
 
 
 def recipe_section(results: Sequence[Result]) -> Section:
-    """Return the section that compares runs of the paper's recipe with the published rows and with preset best."""
+    """Return the section that compares the paper's recipe, published and measured, with preset best."""
     header = (
         *("task", "network", "activations", "published", "the paper's recipe", "difference"),
         *("best epoch", "epochs without a flip", "preset best"),
@@ -274,7 +274,7 @@ def recipe_section(results: Sequence[Result]) -> Section:
 
 
 def _epochs(found: Comparison) -> tuple[Cell, Cell]:
-    """Return the best epoch's figure and the number of epochs without sign flips; for several seeds, the range."""
+    """Return the best epoch and the number of epochs without sign flips; a range for several seeds."""
     best, quiet = [], []
     for result in found.results:
         best.append(result.best_step * result.epochs / result.steps)

@@ -139,7 +139,7 @@ class Setup:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The setup's changes to a preset; unless the setup has no b_i, the preset decides whether b_i is learnt."""
+        """The setup's changes to a preset. The preset decides whether b_i is learnt, if there is a b_i."""
         network = self.network
         settings: dict[str, Any] = {"model": network.kind, "hidden_size": network.hidden_size}
         if isinstance(network, Network):

@@ -23,7 +23,8 @@ def test_bjorck_gives_the_polar_factor(size: int, scale: float) -> None:
 
 
 def test_the_gradient_flows_through_bjorck() -> None:
-    # The number of iterations depends on the data but the limit does not, so a tight tolerance makes it smooth.
+    # The number of iterations depends on the data but the limit does not, so a tight tolerance makes it
+    # smooth.
     matrix = (orthogonal(4) + 0.1 * torch.randn(4, 4, dtype=torch.float64)).requires_grad_()
 
     assert torch.autograd.gradcheck(lambda matrix: bjorck(matrix, 1e-13), matrix, atol=1e-4)

@@ -118,8 +118,8 @@ def let_waiting_threads_sleep() -> None:
     """Let torch's threads sleep after a tenth of a millisecond without work; GNU's OpenMP only.
 
     By default they spin 300,000 times (for milliseconds) on cores that the kernels' own threads need. With
-    this, a step of the copy task takes 21 ms instead of 30 on two cores, and plain torch is as fast as before.
-    Call this before torch is loaded. A setting made by the user is kept.
+    this, a step of the copy task takes 21 ms instead of 30 on two cores, and plain torch is as fast as
+    before. Call this before torch is loaded. A setting made by the user is kept.
     """
     if not any(name in os.environ for name in _WAITING):
         os.environ["GOMP_SPINCOUNT"] = str(_SPINS)

@@ -22,7 +22,7 @@ WHERE = "on an anomaly detector"
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmOptions:
-    """The options that decide when a detector raises an alarm; None means the default of `HadamRNNDetector`."""
+    """The options that decide when a detector raises an alarm; the default is that of `HadamRNNDetector`."""
 
     smoothing: int | None = option(
         None, "--goal anomaly: k of the level, a mean over about 2^k distances (default 3)"

@@ -134,7 +134,7 @@ class Command:
 
 
 def command(**declared: Any) -> Callable[[Callable[..., int | None]], Command]:
-    """Return a decorator that turns a function into a command; the function's argument is a dataclass of options.
+    """Return a decorator that makes a function a command; the function takes a dataclass of options.
 
     Args:
         help, description, examples: texts for --help.

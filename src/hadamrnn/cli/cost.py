@@ -1,4 +1,4 @@
-"""`hadamrnn cost`: print a network's bytes and operations, by the paper's count and with the fast transform."""
+"""`hadamrnn cost`: print a network's bytes and operations, in the paper's count and in the library's."""
 
 from __future__ import annotations
 

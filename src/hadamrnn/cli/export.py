@@ -1,4 +1,4 @@
-"""`hadamrnn export`: write a run as C, an Arduino library, JavaScript, a live page or ONNX; measure it on devices."""
+"""`hadamrnn export`: write a run as C, an Arduino library, JavaScript, a page or ONNX; measure devices."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Load tasks: each loader returns `Splits(train, validation, test)`, in memory. Start at `tasks.load_task`."""
+"""Load tasks as `Splits(train, validation, test)` in memory. Start at `tasks.load_task`."""

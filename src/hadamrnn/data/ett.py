@@ -1,8 +1,8 @@
 """ETTh1 and ETTh2: forecast the loads and the oil temperature of a transformer, hour by hour.
 
-The split is that of the forecasting papers: 12 months for training, 4 for validation, 4 for testing. The seven
-channels are standardised over the training months. All seven are forecast over the horizon from the previous
-hours, and the mean squared error is computed on standardised values.
+The split is that of the forecasting papers: 12 months for training, 4 for validation, 4 for testing. The
+seven channels are standardised over the training months. All seven are forecast over the horizon from the
+previous hours, and the mean squared error is computed on standardised values.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _load(name: str, data_dir: str | Path | None, look_back: int, horizon: int) 
 
 
 def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float32]:
-    """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: one row per hour, one column per channel in `CHANNELS`."""
+    """Return ETTh1 or ETTh2 as recorded, `(17420, 7)`: a row per hour, a column per channel in `CHANNELS`."""
     task = str(name).lower()
     check_name("A series of ETT", task, ("etth1", "etth2"))
     files = FILES[task]
@@ -93,7 +93,7 @@ def read_ett(name: str, data_dir: str | Path | None = None) -> NDArray[np.float3
 
 
 def split(hours: Tensor, look_back: int, horizon: int) -> Split:
-    """Return every window of a series `(rows, channels)`, one per hour: the first hours as x, the others as y.
+    """Return all windows of a series `(rows, channels)`, one per hour: the first hours as x, the rest as y.
 
     >>> part = split(torch.arange(5.0)[:, None], look_back=2, horizon=2)
     >>> part.x.squeeze(-1).tolist(), part.y.tolist()

@@ -71,7 +71,7 @@ def search_folders(data_dir: str | Path | None) -> list[Path]:
 
 
 def present(file: DataFile, data_dir: str | Path | None) -> Path | None:
-    """Verify `file` and return its path, or None if it is missing. A zip archive is unpacked into the cache."""
+    """Verify `file` and return its path, or None if it is missing; unpack a zip archive into the cache."""
     folders = search_folders(data_dir)
     for place in (folder / path for folder in folders for path in file.paths):
         if file.archive and place.is_dir():

@@ -1,4 +1,4 @@
-"""Load UCI HAR, raw motion signals of a smartphone: six activities (`har6`), or two groups of them (`har2`)."""
+"""Load UCI HAR, motion signals of a smartphone: six activities (`har6`) or two groups of them (`har2`)."""
 
 from __future__ import annotations
 
@@ -177,8 +177,8 @@ def _checked(source: Path, x: NDArray[np.float32], *codes: NDArray[np.generic]) 
 def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> Tensor:
     """Return series with two more copies of their first channels: their values and their changes, clipped.
 
-    A channel's scale is set by the largest movements. A person who sits still moves a hundred times less than one
-    who walks, too little to resolve with few bits, so the clipped copy has a scale of its own.
+    A channel's scale is set by the largest movements. A person who sits still moves a hundred times less than
+    one who walks, too little to resolve with few bits, so the clipped copy has a scale of its own.
 
         v_t,c = clip(x_t,c, +-values_c)        d_t,c = clip(x_t,c - x_(t-1),c, +-changes_c),   d_0 = 0
 
@@ -209,16 +209,16 @@ def with_fine(x: Tensor, values: Sequence[float], changes: Sequence[float]) -> T
 # Sitting and standing differ by tremor. In five-fold cross-validation over UCI HAR's people, two layers of 64
 # units reach 92.3 % on six activities (83.2 % on sitting and standing); with small movements, clipped, as
 # additional channels 94.0 % (89.1 %); with their changes as well 95.3 % (91.4 %). Layers of 64 and 128 units
-# reach 96.4 % (92.6 %) in integers, with 8 epochs each. HAR-2 with one logit and two layers of 64 units reaches
-# 95.1 % in integers. Trained by activity and scored by group, layers of 64 and 96 units reach 96.7 %, 64 and
-# 128 units 96.2 % (95.8 % with 3 bits), two layers of 64 units after 16 epochs 96.2 %. Shifting windows by up to
-# 8 steps gives 96.8 % (two seeds per fold) instead of 96.7 %; with shifts, 16 epochs reach 97.1 % and 8 reach
-# 96.5 % (floats, one seed per fold). HAR-2's validation people stay out of training.
+# reach 96.4 % (92.6 %) in integers, with 8 epochs each. HAR-2 with one logit and two layers of 64 units
+# reaches 95.1 % in integers. Trained by activity and scored by group, layers of 64 and 96 units reach 96.7 %,
+# 64 and 128 units 96.2 % (95.8 % with 3 bits), two layers of 64 units after 16 epochs 96.2 %. Shifting
+# windows by up to 8 steps gives 96.8 % (two seeds per fold) instead of 96.7 %; with shifts, 16 epochs reach
+# 97.1 % and 8 reach 96.5 % (floats, one seed per fold). HAR-2's validation people stay out of training.
 #
 # People wear a sensor differently, and random rotations imitate more people. Leaving out each of DSA-19's
 # people 1 to 4 in turn, preset quick has a mean of 81.5 % with rotations of 30 degrees and of 75.1 % without.
-# In five-fold cross-validation over UCI HAR's people, smaller rotations did better. If the final training uses
-# everybody (`left_out: None`), the last weights are kept, because no validation data remain.
+# In five-fold cross-validation over UCI HAR's people, smaller rotations did better. If the final training
+# uses everybody (`left_out: None`), the last weights are kept, because no validation data remain.
 TURNED: Values = {**SMALL_STACK, "rotation": 15.0, "epochs": 8, "task_options": {"fine": True}}
 FAST: Values = {"paper": PAPER_SENSORS, "quick": {**TURNED, "stride": 2}}
 HAR2 = Task(

@@ -42,13 +42,13 @@ from hadamrnn.settings import Seed
 MINIMUM_SAMPLES = 10
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 FEW_STEPS = 16  # a table (n, columns) with fewer columns is probably not a set of series
-FEW_ROWS, FLOWING = 32, 0.25  # for `_flows`: fewest rows to test; median ratio below which rows are continuous
+FEW_ROWS, FLOWING = 32, 0.25  # fewest rows to test; median ratio below which rows are one recording
 GROUP_NAMES = ("groups", "person", "subject")
 KNOWN = {"x", "y", "lengths", *GROUP_NAMES}
 Layout = Literal["time-first", "channels-first"]
 READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 MAX_BYTES = 1 << 36
-MAX_UNPACKED, MAX_RATIO = 1 << 28, 20  # an archive may unpack to this many bytes, or to this times its own size
+MAX_UNPACKED, MAX_RATIO = 1 << 28, 20  # an archive may unpack to this many bytes, or this times its size
 
 
 def load_npz(
@@ -210,7 +210,7 @@ def check_array(
     count: int | None = None,
     advice: str = "",
 ) -> NDArray[np.generic]:
-    """Return an array after checking that it exists, is not empty, and has an allowed kind and number of axes.
+    """Return an array after checking that it exists, is not empty, and has an allowed type and shape.
 
     Args:
         rule: the requirement, for the error message.

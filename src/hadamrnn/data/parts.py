@@ -39,7 +39,7 @@ class Recorded:
 def divide_recorded(
     recorded: Recorded, held_out: HeldOutFiles, seed: int, strict: bool
 ) -> tuple[list[list[Segment]], list[str]]:
-    """Return the segments of the three parts; with `strict`, refuse randomly chosen parts that lack a class."""
+    """Return the segments of the three parts; with `strict`, refuse a random part that lacks a class."""
     (window, hop), names = recorded.options.window_and_hop, {each.label for each in recorded.segments}
     origin, group = recorded.origins, str(recorded.options.group)
     segments, copies = without_copies(recorded.segments, window, origin)

@@ -1,10 +1,10 @@
 """Load labelled recordings: long tables of sensor values, cut into windows for training.
 
-Consecutive rows with the same label and group form a segment, and a window lies inside one segment. `segments`
-describes the division into training, validation and test.
+Consecutive rows with the same label and group form a segment, and a window lies inside one segment.
+`segments` describes the division into training, validation and test.
 
-`decide` fills in options that the caller leaves unset; they are reported in `Splits.assumptions` and stored in
-`Splits.options`. Start at `load_recordings`; `read_recordings` returns only the windows.
+`decide` fills in options that the caller leaves unset; they are reported in `Splits.assumptions` and stored
+in `Splits.options`. Start at `load_recordings`; `read_recordings` returns only the windows.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def repeated_windows(
 
 
 def overlapping_samples(held: NDArray[Any], training: NDArray[Any]) -> int:
-    """Return how many samples `(n, time, channels)` have a first or last quarter that occurs in a training sample.
+    """Return how many samples `(n, time, channels)` begin or end with a quarter that also occurs in training.
 
     >>> series = np.random.default_rng(0).normal(size=(48, 1))
     >>> windows = np.stack([series[start : start + 16] for start in range(0, 33, 8)])

@@ -32,7 +32,7 @@ def read_numbers(path: Path, delimiter: str | None = None, **layout: Any) -> NDA
     check_regular(path, MAX_TENSOR_BYTES)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # numpy warns of an empty file; the caller checks the shape
+            warnings.simplefilter("ignore", UserWarning)  # of an empty file: the caller checks the shape
             return np.loadtxt(path, np.float32, delimiter=delimiter, ndmin=2, **layout)
     except ValueError as error:
         raise unreadable(path, "table of numbers", str(error).splitlines()[0].rstrip(".")) from error
@@ -95,7 +95,7 @@ def group_parts(
     weights: NDArray[np.int64] | None = None,
     shares: tuple[float, float] = (HELD_OUT, HELD_OUT),
 ) -> list[Tensor]:
-    """Divide rows into training, validation and test with no group in two parts; `seed` determines the result.
+    """Divide rows into training, validation and test, with no group in two parts, determined by `seed`.
 
     Classes are stratified: several random orders of the groups are tried, and the best one is used. Its parts
     lack the fewest classes, above all training, and then come closest to the requested share of every class.
@@ -172,7 +172,7 @@ def _deal(counts: NDArray[np.float64], shares: tuple[float, float], held: list[i
 def _cost(
     counts: NDArray[np.float64], part: NDArray[np.int64], shares: tuple[float, float], held: list[int]
 ) -> tuple[float, ...]:
-    """Return the cost of a division: classes missing in training, then elsewhere, then the distance from the shares."""
+    """Return a division's cost: classes missing in training, then elsewhere, then error in the shares."""
     sums = np.stack([counts[part == number].sum(0) for number in range(3)])
     present = counts.sum(0) > 0
     lacking = (present & (sums == 0)).sum(1)
@@ -219,7 +219,7 @@ def divide_arrays(
     seed: int,
     grouped: bool,
 ) -> list[Tensor]:
-    """Return the samples of each part; copies of held-out samples, and their groups, are not used for training."""
+    """Return the samples of each part; training excludes copies of held-out samples, and their groups."""
     own = np.flatnonzero((origin == 0) & ~np.isin(groups, groups[origin > 0]))
     if not any(held_out.shares):
         parts = [torch.arange(len(own)), *[torch.empty(0, dtype=torch.int64)] * 2]

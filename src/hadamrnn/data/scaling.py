@@ -142,8 +142,8 @@ def raw_unit(x: NDArray[Any], details: Floats) -> float | None:
     """Return the value of one int32 raw code of the sensor that recorded `x`.
 
     The unit is 1 if x consists of whole numbers, so that codes equal the values in the training file.
-    Otherwise it is 2^-UNIT_BITS times the least positive value in `details`, as a power of two. If int32 could
-    not hold the largest value, it is larger, up to 2^-LEAST_BITS; None if that does not suffice.
+    Otherwise it is 2^-UNIT_BITS times the least positive value in `details`, as a power of two. If int32
+    could not hold the largest value, it is larger, up to 2^-LEAST_BITS; None if that does not suffice.
 
     >>> raw_unit(np.array([[[3.0], [-7.0]]]), np.array([5.0]))
     1.0

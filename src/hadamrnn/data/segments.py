@@ -1,9 +1,9 @@
 """Divide segments of recordings into training, validation and test.
 
-A segment is a run of rows with the same label and group. Recordings are divided by group, so that no person is
-in two parts, or in time: in every recording, the first 70 % of the rows of each class are for training, the next
-15 % for validation, the rest for testing. Windows are cut afterwards, so no two parts share a row. Start at
-`divide`.
+A segment is a run of rows with the same label and group. Recordings are divided by group, so that no person
+is in two parts, or in time: in every recording, the first 70 % of the rows of each class are for training,
+the next 15 % for validation, the rest for testing. Windows are cut afterwards, so no two parts share a row.
+Start at `divide`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Shares = tuple[float, float]  # for validation and test; 0 for a part with files
 
 
 class Segment(NamedTuple):
-    """Consecutive rows of a recording with the same label and group: values `(time, channels)` and the first row.
+    """Consecutive rows with the same label and group: values `(time, channels)` and the first row's number.
 
     `targets` are the values of a regression, `(time,)`; the label is then empty.
     """

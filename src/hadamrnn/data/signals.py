@@ -21,11 +21,12 @@ from hadamrnn.errors import InputError
 from hadamrnn.front_end.description import KINDS, FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 
-# Levels of bands change with load, distance and microphone, so training shifts the bands of each window by random
-# offsets. For vibration, validation chooses between one offset per band, with a random block of bands masked so
-# that the network does not rely on a few, and one offset for all (`decide_levels`). Windows of a class are mixed,
-# which fills the gaps between recorded speeds and levels. `hadamrnn bench vibration` shows the selection. The
-# last model is kept, because a few validation files are all classified correctly long before training ends.
+# Levels of bands change with load, distance and microphone, so training shifts the bands of each window by
+# random offsets. For vibration, validation chooses between one offset per band, with a random block of bands
+# masked so that the network does not rely on a few, and one offset for all (`decide_levels`). Windows of a
+# class are mixed, which fills the gaps between recorded speeds and levels. `hadamrnn bench vibration` shows
+# the selection. The last model is kept, because a few validation files are all classified correctly long
+# before training ends.
 SOUND_OFFSET = 0.5
 HIDDEN_SHARE = 0.5  # largest fraction of the bands to mask
 LONGEST_CLIP = 2  # in seconds; if no file is longer, each file is a clip of one window

@@ -1,7 +1,7 @@
 """Read recordings as tables: CSV, parquet and WAV files, long arrays in npz files, folders, data frames.
 
-Each row is a time step. pandas reads text columns, labels and groups as categories, so that a label "07" keeps
-its zero. Start at `read_tables`.
+Each row is a time step. pandas reads text columns, labels and groups as categories, so that a label "07"
+keeps its zero. Start at `read_tables`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Recording:
         return values
 
     def channels(self, names: Sequence[str]) -> NDArray[Any]:
-        """Return columns `(time, channels)` as float32 if that is exact for whole numbers, else as float64."""
+        """Return columns `(time, channels)`, float32 if that is exact for whole numbers, else float64."""
         codes = all(
             self.column(name).dtype.kind in "iub" and abs(self.column(name)).max() <= EXACT for name in names
         )
@@ -267,7 +267,7 @@ def _check_decimal_commas(cells: pd.Series[Any], path: Path) -> None:
 
 
 def _check_header(names: list[str], sample: pd.DataFrame, path: Path) -> None:
-    """Refuse a first line that holds values instead of names: fractions, numbers out of order, or a recurring label."""
+    """Refuse a first line of values: fractions, whole numbers that do not rise, or a repeated label."""
     numbers = [name for name in names if np.isfinite(as_number(name.replace(",", ".")))]
     whole = [int(name) for name in numbers if re.fullmatch(r"\d{1,18}", name)]
     rising = all(left < right for left, right in pairwise(whole))

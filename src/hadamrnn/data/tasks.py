@@ -35,16 +35,17 @@ LIBRARY = {
 NOT_OPTIONS = {"data_dir", "preparation", "return"}
 
 # Settings shared by several recipes. A recipe lists its differences from its preset's common settings. Preset
-# paper has exactly the hyper-parameters of the paper's appendix, quick gives a first result in under two minutes
-# on two cores, and best is the best recipe found.
+# paper has exactly the hyper-parameters of the paper's appendix, quick gives a first result in under two
+# minutes on two cores, and best is the best recipe found.
 Values = dict[str, Any]
 
 # The paper gives no hyper-parameters for sensor tasks; these are MNIST's, with fewer epochs.
 PAPER_SENSORS: Values = {"hidden_size": 512, "num_blocks": 2, "epochs": 100}
 
-# Not in the paper: layers that leak at several rates with normalisation between them, and V that reads the mean
-# and the maximum over all steps. On UCI HAR's held-out people (27 to 30), reading the maximum gains 2 points for
-# two layers of 64 units. A third layer, one layer of 256 units, noise, and random gains and offsets gain nothing.
+# Not in the paper: layers that leak at several rates with normalisation between them, and V that reads the
+# mean and the maximum over all steps. On UCI HAR's held-out people (27 to 30), reading the maximum gains 2
+# points for two layers of 64 units. A third layer, one layer of 256 units, noise, and random gains and
+# offsets gain nothing.
 STACK: Values = {
     "num_blocks": 8,
     "leak": (1, 2, 3, 4, 5, 6),

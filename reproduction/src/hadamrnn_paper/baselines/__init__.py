@@ -1,1 +1,1 @@
-"""The paper's competitors, trained with HadamRNN's training code. Start at `hadamrnn_paper.baselines.networks`."""
+"""Train the paper's competitors with the same code as HadamRNN. Start at `networks.KINDS`."""

@@ -2,7 +2,8 @@
 
 The tables count each family differently: ORNN without biases, LSTM without V, and so on. A size therefore
 stores each part separately and names the parts that the paper leaves out, so both sums are available. The
-description of each family in `hadamrnn_paper.baselines.networks` says what it counts. Start at `baseline_size`.
+description of each family in `hadamrnn_paper.baselines.networks` says what it counts. Start at
+`baseline_size`.
 """
 
 from __future__ import annotations

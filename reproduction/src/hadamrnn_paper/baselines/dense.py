@@ -163,6 +163,6 @@ class DenseRecurrentLayer(BaselineLayer):
         return folded_end_state(right_aligned(z, lengths), weight)
 
     def _kernel_pays(self, batch: int) -> bool:
-        """Return whether the kernel costs less per step, m d_h (d_h + batch), than folding does, batch d_h^2."""
+        """Return whether the kernel costs less per step, m d_h (d_h + batch), than folding, batch d_h^2."""
         columns = self.input_size + 1
         return columns * (self.hidden_size + batch) < batch * self.hidden_size

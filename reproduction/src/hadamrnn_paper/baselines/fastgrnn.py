@@ -138,7 +138,7 @@ class FastGRNN(BaselineLayer, Constrained):
 
     @torch.no_grad()
     def _remember(self, steps: int) -> None:
-        """Bias the gates so that units remember for 1 to `steps` steps, log-spaced; z = m / (m + 1) remembers m.
+        """Bias the gates to remember 1 to `steps` steps, log-spaced; a gate of m / (m + 1) remembers m steps.
 
         Every step adds nu c_t whatever the gate is. nu must start small, or this term drowns out the input.
         """

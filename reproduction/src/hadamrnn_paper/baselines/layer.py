@@ -50,9 +50,10 @@ class BaselineLayer(RecurrentLayer):
 def admitted(
     x: Tensor | Tokens, lengths: Tensor | None, weight: Tensor
 ) -> tuple[Tensor | Tokens, Tensor | None]:
-    """Check an input for a layer with this weight; return it and the mask of valid steps, bool `(batch, time)`.
+    """Check the input of a layer with this weight; return it and the mask of valid steps `(batch, time)`.
 
-    A mask of None means that all steps are valid. Padding becomes 0, because a NaN in it would reach the gradient.
+    A mask of None means that all steps are valid. Padding becomes 0, because a NaN in it would reach the
+    gradient.
     """
     batch, time = batch_and_time(x)
     check_lengths(lengths, batch, time)

@@ -77,8 +77,9 @@ def lstm(
 ) -> NativeLayer:
     """Return torch's LSTM with forget gates that start open.
 
-    A `forget_bias` of log(m) lets an untrained network remember m steps; 0 is torch's own initialisation. Over
-    long sequences an `input_gate_bias` of -log(m) keeps the cell from growing (Tallec and Ollivier 2018).
+    A `forget_bias` of log(m) lets an untrained network remember m steps; 0 is torch's own initialisation.
+    Over long sequences an `input_gate_bias` of -log(m) keeps the cell from growing (Tallec and Ollivier
+    2018).
     """
     network = nn.LSTM(input_size, hidden_size, batch_first=True, **stacking)
     with torch.no_grad():

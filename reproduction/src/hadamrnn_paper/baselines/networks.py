@@ -27,7 +27,7 @@ Density = Annotated[float, Range(0, 1, "(]")]
 
 @dataclass(frozen=True)
 class Baseline(Architecture):
-    """A competitor with the rule by which the paper's tables count its size; by default its weights are floats.
+    """A competitor, with the rule by which the paper's tables count it; by default its weights are floats.
 
     Attributes:
         gates: number of weight matrices of d_h (d_h + d_in) entries.

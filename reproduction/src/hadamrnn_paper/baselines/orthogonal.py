@@ -89,10 +89,10 @@ class ORNN(DenseRecurrentLayer, Constrained):
 
 
 class QORNN(DenseRecurrentLayer):
-    """h_t = sigma(q(W) h_(t-1) + q(U) x_t + b_i); W is the orthogonal matrix nearest to an unconstrained parameter.
+    """h_t = sigma(q(W) h_(t-1) + q(U) x_t + b_i), the network of Foucault et al. (2024).
 
-    The network of Foucault et al. (2024). The gradient of q is the identity; Bjorck's iteration is
-    differentiated. q(W) is only nearly orthogonal, less so with fewer bits.
+    W is the orthogonal matrix nearest to an unconstrained parameter. The gradient of q is the identity, and
+    Bjorck's iteration is differentiated. q(W) is only nearly orthogonal, less so with fewer bits.
     """
 
     def __init__(

@@ -8,7 +8,8 @@
 
     gates_t = BN_t(q(W) h_(t-1)) + BN(q(U) x_t) + b
 
-There q samples each weight from its latent value w, clipped to [-a, a]; a is the width of Glorot's initialisation:
+There q samples each weight from its latent value w, clipped to [-a, a]; a is the width of Glorot's
+initialisation:
 
     binary:   a with probability (1 + w/a) / 2, else -a          deterministic: a sign(w)
     ternary:  a sign(w) with probability |w/a|, else 0           deterministic: a sign(w) if |w/a| > 1/2
@@ -122,15 +123,16 @@ def quantize_unit(value: Tensor, bits: int) -> Tensor:
 
 
 GAIN_AT_START = 0.1  # keeps sigmoid and tanh from saturating (Cooijmans et al. 2017)
-# In training the first state is noise of this width (Cooijmans et al. 2017). Images begin with black pixels, so
-# from a zero state all rows of a batch would stay equal, with variance 0, and gradients would grow at every step.
+# In training the first state is noise of this width (Cooijmans et al. 2017). Images begin with black pixels,
+# so from a zero state all rows of a batch would stay equal, with variance 0, and gradients would grow at
+# every step.
 NOISE_AT_START = 0.1
 MOMENTUM = 0.1
 EPSILON = 1e-5
 
 
 class StepNorm(nn.Module):
-    """Batch normalisation without shift, with separate running statistics for each of the first `steps` steps.
+    """Batch normalisation without shift, with separate running statistics for the first `steps` steps.
 
     Later steps share the last statistics: a recurrent network has a transient, then settles.
     """

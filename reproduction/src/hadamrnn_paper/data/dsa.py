@@ -149,7 +149,7 @@ def _reader(data_dir: str | Path | None) -> Callable[[tuple[int, ...]], tuple[Te
 
 
 def read_compact(paths: list[Path]) -> tuple[Tensor, Tensor]:
-    """Return signals and labels. Each file holds one person: codes `(activity, channel, segment, step)` and units."""
+    """Return signals and labels; each file has a person's codes `(activity, channel, segment, step)`."""
     people = []
     for path in paths:
         with np.load(path) as arrays:

@@ -115,7 +115,7 @@ def load_sst2(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128
 
 
 def load_qqp(data_dir: str | Path | None = None, *, seq_length: SeqLength = 128) -> Splits:
-    """Return QQP: GLUE's files if present, else the subset of 48,110 pairs if present, else GLUE's, downloaded.
+    """Return QQP: GLUE's files if present, else the subset of 48,110 pairs, else GLUE's after a download.
 
     The subset has different splits, as its `note` says, so its figures are not comparable with GLUE's. 9,043
     of its training pairs are in a separate, optional file.

@@ -77,7 +77,7 @@ def load_imdb(
 
 
 def pad_left(rows: Sequence[Sequence[int] | NDArray[np.int64]], length: int, vocabulary_size: int) -> Tensor:
-    """Return the last `length` ids of each row, padded on the left with 0: `(n, length)`, int16 if the ids fit.
+    """Return the last `length` ids of each row, left-padded with 0: `(n, length)`, int16 if the ids fit.
 
     >>> pad_left([[7, 8], [1, 2, 3, 4]], length=3, vocabulary_size=10)
     tensor([[0, 7, 8],
