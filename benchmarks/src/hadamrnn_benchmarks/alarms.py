@@ -165,7 +165,7 @@ def read_words(data_dir: str | Path | None) -> Iterator[tuple[str, Recording]]:
 
 
 def _between_noise(clips: NDArray[Any], labels: NDArray[Any], noise: NDArray[Any]) -> Recording:
-    """Concatenate clips in random order, with seconds of noise at a tenth of its level before each."""
+    """Concatenate clips in random order, with noise before each clip and a tenth of the noise added to it."""
     random, sounds, names = np.random.RandomState(len(clips)), [], []
     for clip in random.permutation(len(clips)):
         pause, level = int(random.uniform(*PAUSES) * SOUND_RATE), random.uniform(0.2, 1)

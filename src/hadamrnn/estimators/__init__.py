@@ -1,7 +1,7 @@
-"""scikit-learn estimators of series: classifier, regressor, forecaster and anomaly detector.
+"""scikit-learn estimators for series: classifier, regressor, forecaster and anomaly detector.
 
-Arrays `(n, time, channels)`, lists of series of different length, or scikit-learn's `(n, features)`, read
-as series of one channel. Start at `classifier.py`; `base.py` has the parts shared with the regressor.
+They take arrays `(n, time, channels)`, lists of series of different lengths, or scikit-learn's
+`(n, features)`, read as series of one channel. Start at `classifier.py`; `base.py` has the shared parts.
 """
 
 from hadamrnn.estimators.classifier import HadamRNNClassifier as HadamRNNClassifier

@@ -1,4 +1,4 @@
-"""Base of the adapters for sktime and aeon, which pass series to an estimator of this package."""
+"""Provide the base class of the adapters for sktime and aeon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hadamrnn.estimators.series import Floats
 
 
 class Adapter:
-    """An adapter that passes series to `estimator`; None is one with default settings."""
+    """An adapter that passes series to `estimator`; None means one with default settings."""
 
     kind: ClassVar[type[SeriesEstimator]]
 
@@ -38,7 +38,7 @@ class Adapter:
 
     @classmethod
     def _quick(cls, hidden_size: int) -> dict[str, Any]:
-        """Return settings for the library's own tests: small and quick."""
+        """Return small, fast settings for the library's own tests."""
         return {"estimator": cls.kind(hidden_size, max_steps=10, random_state=0)}
 
 

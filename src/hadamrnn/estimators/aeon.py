@@ -1,4 +1,4 @@
-"""The estimators for aeon: `pip install 'hadamrnn[aeon]'`.
+"""Adapt the estimators to aeon; install with `pip install 'hadamrnn[aeon]'`.
 
 aeon's series are `(channels, time)`, ours `(time, channels)`.
 """
@@ -35,12 +35,12 @@ class AeonAdapter(Adapter):
 
 
 class AeonHadamRNNClassifier(AeonAdapter, ClassifierAdapter, BaseClassifier):
-    """Passes series to `estimator`, a `HadamRNNClassifier`; None is one with default settings."""
+    """Pass series to `estimator`, a `HadamRNNClassifier`; None means one with default settings."""
 
     _tags = TAGS
 
 
 class AeonHadamRNNRegressor(AeonAdapter, RegressorAdapter, BaseRegressor):
-    """Passes series to `estimator`, a `HadamRNNRegressor`; None is one with default settings."""
+    """Pass series to `estimator`, a `HadamRNNRegressor`; None means one with default settings."""
 
     _tags = TAGS

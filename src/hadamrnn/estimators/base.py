@@ -1,4 +1,4 @@
-"""Base of the estimators: parameters, fits, and the integer network.
+"""Provide the base class of the estimators: parameters, fits, and the integer network.
 
 A subclass of `SeriesEstimator` turns y into a `Target`, and outputs into labels or values.
 """
@@ -39,16 +39,16 @@ from hadamrnn.training.config import Between0And1
 from hadamrnn.training.evaluate import predict_logits
 from hadamrnn.training.models import RandomGenerator
 
-DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes for up to this many outputs; more in proportion
+DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes up to this many outputs, then proportional to them
 GRADIENT_UNITS = 256  # default hidden_size for gradient training
-SHAPE = ("hidden_size", "num_blocks", "leak", "readouts", "thresholds")  # parameters; None leaves them open
+SHAPE = ("hidden_size", "num_blocks", "leak", "readouts", "thresholds")  # chosen by the fit if None
 Leak = tuple[Annotated[int, Range(0, MAX_LEAK)], ...]
 Readouts = tuple[Annotated[str, OneOf(READOUTS)], ...]
 
 
 @dataclass(eq=False, repr=False)
 class SeriesEstimator(IntegerForm):
-    """An estimator of series, except for the meaning of y; `HadamRNNClassifier` documents the parameters."""
+    """An estimator for series that leaves the meaning of y to subclasses; see `HadamRNNClassifier`."""
 
     hidden_size: Size | None = None
     _: KW_ONLY
@@ -81,11 +81,11 @@ class SeriesEstimator(IntegerForm):
 
     @abstractmethod
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
-        """Return the series and their labels or values, which must agree with earlier ones unless `reset`."""
+        """Return the series and their labels or values, which must match those of earlier calls unless `reset`."""
 
     @abstractmethod
     def _target(self, samples: Samples, *, reset: bool) -> Target:
-        """Return the target of these samples; `reset` first fits the units of values."""
+        """Return the target of these samples; with `reset`, the units of the values are fitted first."""
 
     @abstractmethod
     def _decode(self, outputs: Floats) -> Any:
@@ -95,7 +95,7 @@ class SeriesEstimator(IntegerForm):
         return fit_metadata(self.network_, self.scaling_)
 
     def _target_units(self) -> tuple[Floats, Floats] | tuple[None, None]:
-        """Return offset and scale of every output, y = output * scale + offset; None for logits."""
+        """Return the offset and scale of every output, y = output * scale + offset; None for logits."""
         return None, None
 
     @abstractmethod
@@ -105,11 +105,11 @@ class SeriesEstimator(IntegerForm):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the network to series X and their y: labels `(n,)`, or targets `(n,)` or `(n, targets)`.
 
-        A sample of weight 2 equals the sample twice, and a common factor of all weights has no effect; the
-        weights enter the standardisation too. A warm start continues with the present network.
+        A weight of 2 has the same effect as repeating the sample, and a common factor of all weights has no
+        effect. The weights also enter the standardisation. A warm start continues with the present network.
 
-        `groups` `(n,)` names the source of each sample, such as a person: selection, and the
-        held-out part for early stopping, then leave out whole groups.
+        `groups` `(n,)` names the source of each sample, such as a person; selection and early stopping then
+        hold out whole groups.
         """
         parameters = self._parameters()
         warm = self.warm_start and hasattr(self, "network_") and self._solver() == "gradient"
@@ -124,7 +124,7 @@ class SeriesEstimator(IntegerForm):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return the answer for each series of X, from the float network."""
+        """Return the label or values predicted for each series of X, by the float network."""
         return self._decode(self._outputs(X))
 
     def predict_integer(self, X: Any, model: IntegerModel | None = None) -> Any:
@@ -132,11 +132,11 @@ class SeriesEstimator(IntegerForm):
 
         Args:
             X: as for `predict`; the network reads raw codes round(x / raw_unit).
-            model: a result of `quantize`; by default that of `quantize()`.
+            model: a network returned by `quantize`; by default, by `quantize()`.
 
         Warns:
-            SaturationWarning: more than one in 10,000 values of X, or of the states, is outside the range
-                that the fit found, and was clipped.
+            SaturationWarning: more than one in 10,000 values of X, or of the states, was clipped because it is
+                outside the range found by the fit.
         """
         integer = self._integer(model)
         series = read_series(self, X, reset=False)
@@ -148,14 +148,14 @@ class SeriesEstimator(IntegerForm):
         input_bits: int | None = None,
         raw_unit: float | None = None,
     ) -> IntegerModel:
-        """Return the integer network; it takes raw inputs and standardises them itself.
+        """Return the integer network, which takes raw inputs and standardises them itself.
 
         Args:
-            activation_bits: bits of states and biases, 6..16. Default: 12 for the last state, and 16 for sums
-                over steps, fewer if the longest series of the fit has more than 32,767 steps.
+            activation_bits: bits of states and biases, 6..16. The default is 12 if only the last state is read,
+                and 16 for sums over steps, or fewer if a series of the fit has more than 32,767 steps.
             input_bits: bits of standardised inputs; `activation_bits` by default.
-            raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
-                a power of two well below their deviation, which is stored in the model's metadata.
+            raw_unit: the value of one raw code. The default is 1 if the training data are whole numbers, else
+                a power of two well below their deviation; it is stored in the model's metadata.
         """
         check_is_fitted(self)
         if activation_bits is None:
@@ -180,8 +180,8 @@ class SeriesEstimator(IntegerForm):
     ) -> Path:
         """Write ONNX of the float and the integer network to the new folder `out`.
 
-        All graphs take X in its own units. The float graphs return logits, or the values of a regression;
-        a reservoir has none, because it computes with integers in `predict` too.
+        All graphs take X in its own units. The float graphs return logits, or values for a regression. A
+        reservoir has no float graph, because its `predict` already computes with integers.
         """
         from hadamrnn.export.onnx import ValueUnits, export_onnx
 
@@ -198,7 +198,7 @@ class SeriesEstimator(IntegerForm):
 
     @property
     def cost_(self) -> Cost:
-        """Bytes of weights and operations of one step."""
+        """The bytes of the weights and the operations of one step."""
         check_is_fitted(self)
         return network_cost(self.config_)
 
@@ -211,7 +211,7 @@ class SeriesEstimator(IntegerForm):
     def _samples(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, *, reset: bool
     ) -> tuple[Samples, Target]:
-        """Return the distinct samples, with a largest weight of 1, and their target."""
+        """Return the distinct samples, weighted so that the largest weight is 1, and their target."""
         read = self._read(X, y, reset=reset)
         samples = read_samples(*read, align(X, sample_weight), align(X, groups))
         samples = replace(samples, weights=samples.weights / samples.weights.max())
@@ -228,7 +228,7 @@ class SeriesEstimator(IntegerForm):
         return outputs
 
     def _fit_part(self, series: Series, known: NDArray[Any], sample_weight: Any) -> None:
-        """Fit the network to one more part of a stream with the labels or values `known`."""
+        """Fit the network to the next part of a stream, whose labels or values are `known`."""
         if self._solver() == "gradient":
             raise InputError('partial_fit needs a ridge regression: use solver="ridge".')
         if hasattr(self, "_stream"):
@@ -247,7 +247,7 @@ class SeriesEstimator(IntegerForm):
         self._stream = stream
 
     def _refit(self, stream: SampleStream, others: Samples) -> None:
-        """Add further series of a stream to the read-out; the network stays fixed."""
+        """Refit the read-out with further series of a stream; the network stays fixed."""
         assert stream.kept is not None
         kept_target, target = self._target(stream.kept, reset=False), self._target(others, reset=False)
         fitted = ClosedForm(self.network_, self.calibration_, self.penalty_)
@@ -277,7 +277,7 @@ class SeriesEstimator(IntegerForm):
         self.penalty_ = fitted.penalty
 
     def _linear(self, space: ParameterSpace) -> list[Network]:
-        """Return linear networks to compare with those of the space."""
+        """Return linear networks to compare with the candidates of the space."""
         return []
 
     def _fit_gradient(
@@ -302,7 +302,7 @@ class SeriesEstimator(IntegerForm):
         config = recipe(parameters, type(self).__name__, len(samples), seed)
         with threads(self.n_jobs):
             outcome, losses = train(parameters, model, inputs, target, config)
-            # Outputs in float64 do not depend on how samples are batched.
+            # float64, so that outputs do not depend on how samples are batched.
             model = outcome.model.double()
             self._keep(model, scaling, ranges_of(model, inputs))
         self.n_iter_, self.loss_curve_ = outcome.step, losses

@@ -29,66 +29,69 @@ from hadamrnn.reservoir import IntegerReservoir
 
 @dataclass(eq=False, repr=False)
 class HadamRNNClassifier(ClassifierMixin, CountedForm):
-    """A classifier of series that fits in kilobytes, in closed form or trained by gradients.
+    """A classifier for series that takes kilobytes, fitted in closed form or trained by gradients.
 
-    X is `(n, time, channels)`, a list of `(time, channels)` arrays of different length, a frame with a column
-    for each channel, or `(n, features)`, read as series of one channel. Inputs are standardised here, and in
-    the integer network too; a channel whose series differ greatly in size is compressed first.
+    X is `(n, time, channels)`, a list of `(time, channels)` arrays of different lengths, a data frame with a
+    column for each channel, or `(n, features)`, read as series of one channel. The estimator standardises its
+    inputs, and so does the integer network. A channel whose series differ greatly in size is compressed first.
 
     Parameters
     ----------
     hidden_size : int or None
-        Units, a multiple of `num_blocks`; None means as many as fit into `max_bytes` (256 with gradients).
+        Number of units, a multiple of `num_blocks`; None means as many as fit into `max_bytes` (256 with
+        gradients).
     solver : "auto", "count", "ridge" or "gradient"
         "count" fits a reservoir: random units read the series at several time scales, and a feature is the
-        share of steps in which a unit exceeds a threshold. A pool of thousands is pruned until it fits into
-        `max_bytes`, and the fit uses the integers that a device computes: the answers of `predict`
-        are those of the exported C.
-        "ridge" draws recurrent and input weights of a `hadamrnn.Network` at random and solves for the
-        read-out. Networks are compared by their leave-one-out error, on more than 1000 series by that of
-        stretches of each class, as neighbouring series may be windows of one recording. "gradient" trains
-        all weights.
-        "auto" is "gradient" if `max_steps`, `early_stopping` or `warm_start` ask for it, "ridge" if
-        `hidden_size`, `num_blocks`, `leak`, `readouts`, `thresholds`, `recurrence` or `weight_bits` describe
-        a `Network`, and else "count".
+        fraction of steps in which a unit exceeds a threshold. A pool of thousands of features is pruned
+        until it fits into `max_bytes`. The fit uses the integers that a device computes, so `predict`
+        returns exactly what the exported C does.
+        "ridge" chooses the recurrent and input weights of a `hadamrnn.Network` at random and solves for
+        the read-out. Networks are compared by their leave-one-out error. With more than 1000 series,
+        stretches of each class are left out instead, because neighbouring series may be windows of one
+        recording. "gradient" trains all weights.
+        "auto" is "gradient" if `max_steps`, `early_stopping` or `warm_start` is set, "ridge" if
+        `hidden_size`, `num_blocks`, `leak`, `readouts`, `thresholds`, `recurrence` or `weight_bits`
+        describes a `Network`, and otherwise "count".
     max_bytes : int or None
-        Limit for the weights, for "ridge" and "count"; None is 4096 up to ten classes, beyond that 409.6 per
-        class ("count": 320 for each more).
+        Limit on the size of the weights, for "ridge" and "count". None means 4096 for up to ten classes,
+        and for more 409.6 per class ("count": 320 for each additional class).
     num_blocks : int or None
-        Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order. None
-        lets "ridge" choose, and means one block with gradients.
+        Number of diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard
+        order. With None, "ridge" chooses and "gradient" uses one block.
     leak, readouts, thresholds : tuple of int, tuple of str, int, or None
-        As in `hadamrnn.Network`. None lets "ridge" choose, and means the paper's with gradients.
+        As in `hadamrnn.Network`. With None, "ridge" chooses and "gradient" uses the paper's values.
     weight_bits : int, "ternary" or None
-        Bits of the input and output weights; with "count", 2 to 8 bits of the output weights. The recurrent
+        Bits of the input and output weights; with "count", of the output weights (2 to 8). The recurrent
         weight takes one bit per unit.
     recurrence : "linear" or "relu"
     max_steps : int or "auto"
-        Adam's steps; "auto" is 30 passes through the data, but at least 300 steps and at most 10,000.
+        Number of training steps; "auto" means 30 passes through the data, at least 300 steps and at most
+        10,000.
     batch_size, learning_rate : int, float
-        Adam's; the rate falls to zero along a cosine.
+        Settings of Adam; the learning rate falls to zero along a cosine.
     input_noise : float
-        Standard deviation of the noise added to the standardised inputs in training.
+        Standard deviation of the noise added to the standardised inputs during training.
     class_weight : dict, "balanced" or None
-        Factors of the classes in the loss, or of their rows in the regression.
+        Weights of the classes in the loss, or of their rows in the regression.
     early_stopping : bool
-        False trains on all samples for `max_steps` and keeps the last weights. True holds out a
-        `validation_fraction`, keeps the weights with the lowest loss on it and stops when it no longer falls.
+        False trains on all samples for `max_steps` and keeps the last weights. True holds out
+        `validation_fraction` of the samples, keeps the weights with the lowest loss on them, and stops when
+        that loss no longer falls.
     validation_fraction : float
     n_iter_no_change, tol : int, float
-        Stop when the held-out loss has not fallen by `tol` in this many evaluations, counted once the
-        learning rate has fallen to a tenth: before that they mostly measure noise. There is one evaluation
-        per pass through the data, or every 20 steps if that is longer.
+        Stop when the held-out loss has not fallen by `tol` in this many evaluations. Counting starts when
+        the learning rate has fallen to a tenth, because earlier evaluations mostly measure noise. There is
+        one evaluation per pass through the data, or every 20 steps if that is longer.
     warm_start : bool
-        Whether `fit` by gradients continues with the network and the standardisation of the last call.
+        Whether `fit` by gradients continues with the network and standardisation of the previous call.
     n_jobs : int or None
-        Threads; None is one, which is fastest for short series, and -1 is all.
+        Number of threads; None means one, which is fastest for short series, and -1 means all.
     verbose : bool
         Whether to print what "ridge" selected, or to show the progress of "gradient".
     max_ram : int or None
-        Limit for the states on a device in bytes, for "count".
+        Limit on the bytes of the states on a device, for "count".
     random_state : int, RandomState or None
-        The seed of all random draws. torch's own generator is not used, so `fit` may run in threads.
+        The seed of all random choices. torch's global generator is not used, so `fit` may run in threads.
 
     Attributes
     ----------
@@ -98,11 +101,11 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         Number of features of `(n, features)`, else of channels.
     feature_names_in_ : ndarray of str
         Names of the features, if X had any.
-    config_ : Reservoir or Network, as selected or requested
-    penalty_ : float, of the ridge regression
+    config_ : Reservoir or Network, the selected or requested architecture
+    penalty_ : float, penalty of the ridge regression
     n_iter_ : int, number of steps with gradients
     loss_curve_ : list of float, the loss of each step with gradients
-    cost_ : Cost, bytes of weights and operations of one step, and RAM of the states if the network counts
+    cost_ : Cost, bytes of weights and operations of one step; for "count" also RAM of the states
     kept_ : list of str, a description of each feature of a reservoir
 
     Examples
@@ -127,16 +130,16 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> HadamRNNClassifier:
-        """Fit the network to one more part of the data; all parts together give the result of one `fit`.
+        """Fit the network to the next part of the data; all parts together give the result of one `fit`.
 
-        The first 2000 series fix how inputs are standardised, the features, penalty and temperature: up to
-        there the parts equal one `fit`, of a `Network` if its parameters are all given. Later series count in
-        the regression.
+        The first 2000 series determine the standardisation, the features, the penalty and the temperature.
+        Up to that point the result equals that of one `fit` (for a `Network`, if all its parameters are
+        given). Later series only enter the regression.
 
         Args:
             X, y, sample_weight: as for `fit`.
-            classes: all labels; needed in the first call unless `fit` has seen them. `fit` and the first call
-                after it start over.
+            classes: all labels; required in the first call unless `fit` has set them. A call to `fit`, and the
+                first call after it, start from scratch.
         """
         labels, _ = self._labels(align(X, y))
         first = not hasattr(self, "_stream")
@@ -175,7 +178,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         model: IntegerModel | IntegerReservoir | None = None,
         force: bool = False,
     ) -> Path:
-        """Write an HTML page to the new folder `out`, in which the integer network reads series X.
+        """Write an HTML page to the new folder `out`, on which the integer network reads the series X.
 
         Args:
             X, y: series and their labels, of which the page stores as many as fit.
@@ -203,7 +206,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         return class_metadata([str(name) for name in self.classes_])
 
     def _labels(self, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the labels `(n,)`, and the distinct ones."""
+        """Return the labels `(n,)` and the distinct labels."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         labels: NDArray[Any] = column_or_1d(y, warn=True)
@@ -229,7 +232,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
             raise ValueError(f"y contains {what}: {unseen}")
 
     def _target(self, samples: Samples, *, reset: bool) -> LabelTarget:
-        """Return the targets; the weight of a class multiplies those of its samples."""
+        """Return the target, with each sample's weight multiplied by its class's weight."""
         codes = torch.from_numpy(np.searchsorted(self.classes_, samples.known))
         targets = 2.0 * one_hot(codes, len(self.classes_)).double() - 1.0
         weights, groups = torch.from_numpy(samples.weights), torch.from_numpy(samples.groups)
@@ -248,16 +251,16 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
 
 
 def _each_class(outputs: Floats) -> Floats:
-    """Return one output per class; a single output is that of the second class."""
+    """Return one output per class; a single output belongs to the second class."""
     return np.hstack([-outputs, outputs]) if outputs.shape[1] == 1 else outputs
 
 
 def _different(labels: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return the distinct labels in order."""
+    """Return the distinct labels, sorted."""
     try:
         assert_all_finite(labels, input_name=name)
         return np.unique(labels)
-    except TypeError:  # they cannot be compared
+    except TypeError:  # labels of types that cannot be compared
         kinds = sorted({type(label).__name__ for label in labels.tolist()})
         raise InputError(
             f"{name} must hold labels of one type, and none may be missing, got {' and '.join(kinds)}."

@@ -1,20 +1,20 @@
-"""The closed-form fit: a random network is selected, and V solved for and rounded.
+"""Fit a network in closed form: select random weights, solve for V, and round it.
 
-Signs, U, b_i and thresholds stay random; V and b_o come from `ridge`, and V is rounded to its grid, with a
+Signs, U, b_i and thresholds stay random. V and b_o come from `ridge`, and V is rounded to its grid, with a
 power of two for every feature:
 
     V z = sum_i code_i step 2^-e_i (f_i - m_i)
 
-The exponents e are free (shifts on the device): they bring the largest coefficient of each feature near the
-ends of the grid, so few bits suffice. Features are rounded one after the other, and the coefficients of
-correlated features that follow are adjusted to compensate.
+The exponents e are shifts on the device. They are chosen so that the largest coefficient of each feature is
+near an end of the grid, so few bits suffice. Features are rounded one after another, and the remaining
+coefficients are adjusted to compensate.
 
-Quantization rounds thresholds to codes of the states, which moves a feature by the same amount for every
-series, and many such moves add up in the logits. So thresholds are snapped to codes before V is solved for.
+Quantization rounds thresholds to codes of the states. This shifts a feature by the same amount for every
+series, and many such shifts add up in the logits. So thresholds are rounded before V is solved for.
 The result is an ordinary `SequenceModel`. Start reading at `fit_closed_form`.
 
-If data arrive in parts (`SampleStream`), the first samples fix the network, and the moments of the regression
-add up.
+If data arrive in parts (`SampleStream`), the first samples determine the network, and the moments of the
+regression are summed.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from hadamrnn.quantization.calibration import Calibration, calibrate
 from hadamrnn.quantization.chain import calibration_batches
 from hadamrnn.quantization.lowering import can_lower, state_lsb
 
-MOST_APART = 10  # largest spread of exponents; an integer network allows 15, but kinds of features differ too
+MOST_APART = 10  # largest difference of exponents: 15 is allowed, but kinds of features differ as well
 MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size
-KEPT_SERIES = 2000  # limit on series used to select the network, the penalty and the temperature
+KEPT_SERIES = 2000  # most series used to select the network, the penalty and the temperature
 CALIBRATION_SAMPLES = 10_000
-# Relative to the error of the best other network: at about the same error a linear one extrapolates better.
+# Relative to the best other network's error: with about the same error, a linear network extrapolates better.
 LINEAR_MARGIN = 1.05
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """A fitted network, the ranges of its states and inputs, and the ridge penalty of its read-out."""
+    """A fitted network with the ranges of its states and inputs, and the ridge penalty of its read-out."""
 
     model: SequenceModel
     calibration: Calibration
@@ -67,16 +67,16 @@ def fit_closed_form(
     log: Callable[[str], None],
     linear: Sequence[Network] = (),
 ) -> ClosedForm:
-    """Return the best of the candidates, fitted to all samples.
+    """Select the best candidate and fit it to all samples.
 
     Args:
         samples, target, candidates, seed: as for `select`.
         log: receives lines on what was selected.
-        linear: from `linear_networks`; the best of them is taken unless a candidate is clearly better.
+        linear: from `linear_networks`; the best of these is chosen unless a candidate is clearly better.
     """
     counted = target.weights.nonzero()[:, 0]
-    samples, target = some_of(samples, counted), target.at(counted)  # a class may have weight 0
-    # Outputs in float64 do not depend on how samples are batched.
+    samples, target = some_of(samples, counted), target.at(counted)  # drop classes of weight 0
+    # float64, so that outputs do not depend on how samples are batched.
     trial = _Trial.of(select(samples, target, candidates, seed).double(), samples, target)
     lines = (_Trial.of(draw_linear(network, samples, seed), samples, target) for network in linear)
     plain = min(lines, key=lambda each: each.solution.error, default=trial)
@@ -92,7 +92,7 @@ def fit_closed_form(
 
 
 class _Trial(NamedTuple):
-    """A network whose V is solved for, but not set."""
+    """A network whose V is solved for but not yet set."""
 
     model: SequenceModel
     calibration: Calibration
@@ -108,12 +108,12 @@ class _Trial(NamedTuple):
 
 
 def ranges_of(network: SequenceModel, samples: Split) -> Calibration:
-    """Return the ranges of states and inputs over `CALIBRATION_SAMPLES` series."""
+    """Measure the ranges of states and inputs over `CALIBRATION_SAMPLES` series."""
     return calibrate(network, calibration_batches((samples,), CALIBRATION_SAMPLES))
 
 
 def with_features(calibration: Calibration, model: SequenceModel, features: Tensor) -> Calibration:
-    """Return the calibration of a model after its thresholds and read-out were set."""
+    """Update the calibration of a model after its thresholds and read-out were set."""
     scale = model.folded_readout()[0]
     largest = max(float((features[part] * scale).abs().max()) for part in row_parts(features))
     return replace(calibration, max_feature=largest)
@@ -121,7 +121,7 @@ def with_features(calibration: Calibration, model: SequenceModel, features: Tens
 
 @torch.no_grad()
 def snap_thresholds(model: SequenceModel, calibration: Calibration) -> None:
-    """Move every threshold to the nearest code of a state, in a network that can be quantized."""
+    """Round every threshold to the nearest state code, if the network can be quantized."""
     if model.thresholds is None or not can_lower(model):
         return
     step = state_lsb(model, calibration, state_bits(model.hadamard_layers.network, calibration.seq_length))
@@ -133,7 +133,7 @@ def set_readout(model: SequenceModel, solution: Solution, target: Target, featur
     """Set V, b_o and the scales of the features, rounded to the network's weight_bits.
 
     Args:
-        target, features: targets and features of the rows that `solution.held_out` predicts.
+        target, features: target and features of the rows that `solution.held_out` predicts.
     """
     scale = target.scale(solution.held_out)
     spread = solution.spread
@@ -168,7 +168,7 @@ def rounded(
     if first is None or len(spread) > MOST_FEATURES:
         return weight.T, exponents
     step = weight[first].min() / lowest
-    # One lsb of a feature moves the answers by its unit times the standardised feature.
+    # One lsb of V changes the outputs by its unit times the standardised feature.
     unit = torch.where(spread.isfinite(), step * spread * torch.exp2(-exponents), 0.0)
     order = torch.argsort(unit, descending=True, stable=True)
     order = torch.cat((torch.tensor([first]), order[(order != first) & (unit[order] > 0)]))
@@ -179,9 +179,9 @@ def rounded(
 
 
 def _scaled(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, Tensor, int | None]:
-    """Return V in units of 2^-e f, e, and the feature whose lowest entry becomes the code `lowest`.
+    """Return V in units of 2^-e f, e, and the index of the feature whose least entry becomes code `lowest`.
 
-    The resolution of the grid is the largest magnitude / -lowest, so one entry must reach `lowest` itself:
+    The grid's resolution is the largest magnitude / -lowest, so one entry must equal `lowest`; the index is
     None if no entry is negative. The other features stay within both ends.
     """
     reach = torch.maximum(-per_unit, per_unit * (-lowest / highest)).amax(1)
@@ -202,10 +202,10 @@ def _scaled(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, Tensor
 
 @dataclass(eq=False)
 class SampleStream:
-    """The state of `partial_fit` between calls: the seed, the first samples, and the moments of the others.
+    """The state of `partial_fit` between calls: seed, first samples, and moments of the later samples.
 
-    The network is fixed after `KEPT_SERIES` samples; then `features` are those of the kept ones.
-    A later copy of a kept sample adds to its weight, so cross-validation leaves out both.
+    The network is fixed after `KEPT_SERIES` samples; `features` are then those of the kept samples. A later
+    copy of a kept sample adds to its weight, so that cross-validation leaves out both.
     """
 
     seed: int
@@ -230,8 +230,8 @@ def refit(
     """Add samples to the moments of a stream and refit the read-out.
 
     Args:
-        kept: the target of the samples that the stream keeps.
-        target: the target of the other samples.
+        kept: the target of the samples that the stream has kept.
+        target: the target of the new samples.
     """
     model = fitted.model
     assert stream.kept is not None

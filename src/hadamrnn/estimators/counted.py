@@ -1,9 +1,9 @@
-"""The closed-form fit of a reservoir network: a pool is drawn, pruned, and solved for, and V is rounded.
+"""Fit a reservoir in closed form: draw a pool of features, prune it, solve for V, and round V.
 
-The fit reads the same codes and counts as a device, so the fitted network is the integer network, and the
-only rounding is that of V, to a power of two for every feature (`rounded`). The kinds of features are
-selected by the leave-one-out error of the whole pool, before pruning biases it. With many series, a subset
-selects the features, and the moments of all fit the read-out. Start reading at `fit_counted`.
+The fit uses the codes and counts that a device computes, so the fitted network already is the integer network.
+Only V is rounded, with a power of two for every feature (`share_codes`). The kinds of features are selected by
+the leave-one-out error of the whole pool, before pruning biases it. With many series, a subset selects the
+features and all series fit the read-out. Start reading at `fit_counted`.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from hadamrnn.reservoir.cost import reservoir_size, reservoir_step_cost
 from hadamrnn.reservoir.description import BLOCK
 
 INPUT_BITS = 12
-CANDIDATES = (1, 2, 3)  # numbers of KINDS that a network may have
+CANDIDATES = (1, 2, 3)  # how many KINDS of features a network may combine
 HEADROOM = 1.5  # input codes reach this multiple of the largest training value, so few are clipped later
-SEARCH_SERIES = 1000  # series that select kinds and features; with more, folds are left out
+SEARCH_SERIES = 1000  # most series that select kinds and features; with more, folds are left out
 FOLDS = 5
-PRUNING_PENALTY = 10  # multiple of the penalty for the whole pool
-KEPT_SERIES = 2000  # series whose held-out predictions select penalty and temperature
-CODE_BITS = 15  # bits of a code, which is a share of steps
-BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # costs of features in pruning
+PRUNING_PENALTY = 10  # ridge penalty while pruning, as a multiple of that for the whole pool
+KEPT_SERIES = 2000  # most series whose held-out predictions select penalty and temperature
+CODE_BITS = 15  # bits of a feature's code, which is a fraction of steps
+BLOCK_BYTES, FEATURE_BYTES, COUNTER_BYTES = 10, 2.5, 2  # approximate costs used in pruning
 
 
 @dataclass(frozen=True, eq=False)
 class SeriesEncoding:
-    """The encoding of series as codes, in the terms of `fixedpoint.encoding`."""
+    """The encoding of series as input codes, with the fields of `fixedpoint.encoding`."""
 
     input_size: int
     input_scale: float
@@ -58,7 +58,7 @@ class SeriesEncoding:
 
     @classmethod
     def of(cls, scaling: Scaling, series: Series) -> SeriesEncoding:
-        """Return an encoding with headroom for larger values, of raw codes if one unit suits all channels."""
+        """Return an encoding with headroom for larger values; it reads raw codes if one unit suits all channels."""
         largest = HEADROOM * max(
             float(np.abs(scaling.split(series.at(rows), np.float64).x.numpy()).max(initial=0.0))
             for rows in np.array_split(np.arange(len(series)), -(-len(series) // KEPT_SERIES))
@@ -69,18 +69,18 @@ class SeriesEncoding:
 
     @classmethod
     def reaching(cls, largest: float, scaling: Scaling, raw_unit: float | None = None) -> SeriesEncoding:
-        """Return an encoding whose largest code stands for this standardised value."""
+        """Return an encoding whose largest code represents this standardised value."""
         raw, channels = scaling.raw_inputs(raw_unit), len(scaling.scale)
         return cls(channels, largest, raw.unit, **raw_fields(channels, raw, Coding(INPUT_BITS, largest)))
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of an integer network."""
+        """The fields of an integer network that describe the encoding."""
         names = ("input_scale", "raw_offset", "raw_multiplier", "raw_shift", "raw_knee")
         return {name: getattr(self, name) for name in names}
 
     def codes(self, scaling: Scaling, series: Series) -> Codes:
-        """Return the codes of series that `scaling` standardises."""
+        """Return the codes of series, which `scaling` standardises."""
         found = np.empty(series.values.shape, np.int32)
         for part, values in series.parts():
             if self.raw_offset is None:
@@ -93,12 +93,12 @@ class SeriesEncoding:
 
 @dataclass(frozen=True, eq=False)
 class FitPlan:
-    """The limits of a fit.
+    """The settings and limits of a fit.
 
     Args:
-        network: sizes of input and output, bits of V and of the input codes.
+        network: sizes of input and output, and bits of V and of the input codes.
         inputs: encoding of series as codes.
-        max_bytes: limits of the networks, one for each, descending.
+        max_bytes: one size limit for each network, descending.
         max_ram: limit on the RAM of their states, if any.
     """
 
@@ -110,13 +110,13 @@ class FitPlan:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """A fitted network: the features it kept, its integers, and the ridge penalty of its read-out."""
+    """A fitted network: the kept features, the integers, and the ridge penalty of the read-out."""
 
     pool: Pool
     network: IntegerReservoir
     penalty: float
     plan: FitPlan
-    described: str  # a description of the fit for people
+    described: str  # a description of the fit for the user
 
 
 def fit_counted(
@@ -127,15 +127,15 @@ def fit_counted(
     seed: int,
     log: Callable[[str], None],
 ) -> list[Counted]:
-    """Return a network for each limit of the plan, fitted to all series.
+    """Fit a network to all series for each size limit of the plan.
 
     Args:
-        codes: codes of the series, `(n, time, channels)`, each up to its length.
+        codes: input codes of the series, `(n, time, channels)`, valid up to their lengths.
         target: target of the series.
         seed: seed of the pool.
         log: receives lines on what was selected.
     """
-    counted = target.weights.nonzero()[:, 0]  # a class may have weight 0
+    counted = target.weights.nonzero()[:, 0]  # drop classes of weight 0
     codes, lengths, target = codes[counted.numpy()], lengths[counted.numpy()], target.at(counted)
     index = spread_out(target.weights, SEARCH_SERIES)
     some = target.at(index)
@@ -163,7 +163,7 @@ def fit_counted(
 
 
 def _best_kinds(pool: Pool, rows: PoolRows, folds: Tensor | None) -> tuple[NDArray[np.bool_], Tensor, float]:
-    """Return the features of the kinds with the least cross-validation error, their Gram matrix, penalty."""
+    """Return the features of the kinds with the least cross-validation error, their Gram matrix, and the penalty."""
     gram = torch.zeros(len(rows.z), len(rows.z), dtype=torch.float64)
     least, found = float("inf"), (pool.of_kinds(()), gram, 1.0)
     for count, kind in enumerate(KINDS, 1):
@@ -179,7 +179,7 @@ def _best_kinds(pool: Pool, rows: PoolRows, folds: Tensor | None) -> tuple[NDArr
 def with_readout(
     pool: Pool, codes: Codes, lengths: Lengths, target: Target, plan: FitPlan, others: Moments | None = None
 ) -> Counted:
-    """Return the network of a pool's features, its read-out fitted to all series.
+    """Fit a read-out of a pool's features to all series, and return the network.
 
     Args:
         others: moments of more series.
@@ -190,19 +190,19 @@ def with_readout(
 
 
 def _fits(pool: Pool, plan: FitPlan, max_bytes: int) -> bool:
-    """Return whether a network of all features of a pool is small enough."""
+    """Return whether a network with all features of a pool is small enough."""
     size = reservoir_size(pool.features)
     return size.bytes <= max_bytes and (plan.max_ram is None or size.state_bytes <= plan.max_ram)
 
 
 def cost_of(pool: Pool) -> Cost:
-    """Return the cost of a network of all features of a pool; operations are the mean of an input step."""
+    """Return the cost of a network with all features of a pool; operations are the mean per input step."""
     size, step = reservoir_size(pool.features), reservoir_step_cost(pool.features).total
     return Cost(size.bytes, step.multiplications, step.additions, size.state_bytes)
 
 
 def _costs(pool: Pool, plan: FitPlan) -> Costs:
-    """Return the bytes of a block and of a feature, including their states if RAM is limited."""
+    """Return the bytes of each block and of a feature, counting their states if RAM is limited."""
     network = pool.network
     of_block = [float(BLOCK_BYTES)] * network.num_blocks
     of_feature = FEATURE_BYTES + network.weight_bits * network.output_size / 8
@@ -216,10 +216,10 @@ def _costs(pool: Pool, plan: FitPlan) -> Costs:
 def solve_all(
     pool: Pool, codes: Codes, lengths: Lengths, target: Target, others: Moments | None = None
 ) -> tuple[Solution, Moments, Target]:
-    """Return the read-out of all series, their moments, and the target of those that were held out.
+    """Fit the read-out to all series; also return their moments and the target of the held-out series.
 
-    If only some series are held out, consecutive stretches of them select the penalty: a series that overlaps
-    its neighbours, which are left in, is predicted too well at any penalty.
+    If only some series are held out, consecutive stretches of them select the penalty. Single series would
+    be predicted too well at any penalty by overlapping neighbours.
 
     Args:
         others: moments of more series.
@@ -236,7 +236,7 @@ def solve_all(
 
 
 def features_of(pool: Pool, codes: Codes, lengths: Lengths) -> Tensor:
-    """Return the features of series for the ridge regression, float64 `(n, features)`."""
+    """Return the features of the series for the ridge regression, float64 `(n, features)`."""
     return torch.from_numpy(pool.shares(codes, lengths)).double()
 
 
@@ -254,14 +254,14 @@ def moments_of(pool: Pool, codes: Codes, lengths: Lengths, target: Target) -> Mo
 def lowered(
     pool: Pool, solution: Solution, target: Target, moments: Moments, plan: FitPlan
 ) -> IntegerReservoir:
-    """Return the integer network of a read-out.
+    """Build the integer network with a read-out.
 
     Args:
         target: target of the rows that `solution.held_out` predicts.
         moments: moments of the rows that the read-out was fitted to.
     """
     network, scale, spread = pool.network, target.scale(solution.held_out), solution.spread
-    first = solution.coefficients.shape[1] - network.output_size  # with two classes, the output is the second
+    first = solution.coefficients.shape[1] - network.output_size  # for two classes, only the second's output
     per_unit = (scale * solution.coefficients / spread[:, None])[:, first:]
     curvature = moments.covariance / spread / spread[:, None]
     curvature.diagonal().add_(max(solution.penalty, LEAST_CURVATURE) * solution.weight)

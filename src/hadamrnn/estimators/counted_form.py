@@ -1,4 +1,4 @@
-"""Base of the estimators with a reservoir: its fit, its stream, and its integer form.
+"""Provide the base class of estimators with a reservoir: fit, stream, and integer form.
 
 `CountedForm` is a `SeriesEstimator` that fits a reservoir unless its parameters ask for a `Network`.
 """
@@ -39,8 +39,8 @@ from hadamrnn.estimators.target import Target
 from hadamrnn.reservoir import IntegerReservoir, Reservoir
 from hadamrnn.settings import Count
 
-COUNTED_BITS = range(2, 9)  # weight_bits that a reservoir takes
-MORE_BYTES = 320  # added per output beyond DEFAULT_OUTPUTS
+COUNTED_BITS = range(2, 9)  # weight_bits that a reservoir supports
+MORE_BYTES = 320  # default bytes for each output beyond DEFAULT_OUTPUTS
 PATH = (512, 1024, 2048, 4096, 8192, 16384)
 
 
@@ -60,7 +60,7 @@ class CountedForm(SeriesEstimator):
 
         Args:
             X, y, sample_weight, groups: as for `fit`.
-            max_bytes: limits of the estimators.
+            max_bytes: size limit of each estimator.
         """
         if self._solver() != "count":
             raise InputError('fit_path needs solver="count": leave out the parameters of other networks.')
@@ -81,13 +81,13 @@ class CountedForm(SeriesEstimator):
         input_bits: int | None = None,
         raw_unit: float | None = None,
     ) -> Any:
-        """Return the integer network; it takes raw inputs and standardises them itself.
+        """Return the integer network, which takes raw inputs and standardises them itself.
 
         Args:
             activation_bits, input_bits: for a `Network`, see `HadamRNNRegressor.quantize`; a reservoir
                 always has states of 16 bits and inputs of 12.
-            raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
-                a power of two well below their deviation, which is stored in the model's metadata.
+            raw_unit: the value of one raw code. The default is 1 if the training data are whole numbers, else
+                a power of two well below their deviation; it is stored in the model's metadata.
         """
         check_is_fitted(self)
         if not isinstance(self.network_, IntegerReservoir):
@@ -112,7 +112,7 @@ class CountedForm(SeriesEstimator):
 
     @property
     def cost_(self) -> Cost:
-        """Bytes of weights and operations of one step."""
+        """The bytes of the weights and the operations of one step."""
         check_is_fitted(self)
         if not isinstance(self.network_, IntegerReservoir):
             return super().cost_
@@ -136,7 +136,7 @@ class CountedForm(SeriesEstimator):
         return DEFAULT_BYTES + MORE_BYTES * max(0, outputs - DEFAULT_OUTPUTS)
 
     def _solver(self) -> str:
-        """Return the solver: "count" if none is named and no parameter implies another one."""
+        """Return the solver; "count" unless another is named or implied by a parameter."""
         parameters, solver = self._parameters(), super()._solver()
         asks = [name for name in SHAPE if getattr(parameters, name) is not None]
         asks += ["recurrence"] if parameters.recurrence != "linear" else []
@@ -174,9 +174,9 @@ class CountedForm(SeriesEstimator):
         self._keep_counted(counted)
 
     def _fit_sizes(self, samples: Samples, target: Target, seed: int, sizes: list[int]) -> list[Counted]:
-        """Return a network for each size, descending."""
+        """Fit a network for each size, in descending order."""
         parameters, outputs = self._parameters(), target.values.shape[1]
-        if len(samples) <= SEARCH_SERIES:  # with more, consecutive stretches are left out
+        if len(samples) <= SEARCH_SERIES:  # with more, stretches are left out and need the order
             order = samples.order()
             samples, target = samples.at(order), target.at(torch.from_numpy(order))
         self.scaling_ = Scaling.of(samples.series, samples.weights)
@@ -193,7 +193,7 @@ class CountedForm(SeriesEstimator):
             return fit_counted(codes, samples.series.steps_each(), target, plan, seed, self._log)
 
     def _refit(self, stream: SampleStream, others: Samples) -> None:
-        """Add further series of a stream to the read-out; the features stay."""
+        """Refit the read-out with further series of a stream; the features stay fixed."""
         if not isinstance(self.network_, IntegerReservoir):
             super()._refit(stream, others)
             return
@@ -219,12 +219,12 @@ class CountedForm(SeriesEstimator):
 
 
 def plot_path(path: Sequence[SeriesEstimator], X: Any, y: Any, axes: Any = None) -> Any:
-    """Draw the accuracy on X and y against the bytes of each estimator, and return matplotlib's axes.
+    """Plot each estimator's accuracy on X and y against its bytes, and return matplotlib's axes.
 
     Args:
-        path: from `fit_path`.
+        path: estimators from `fit_path`.
         X, y: series and labels that the estimators were not fitted to.
-        axes: to draw into; those of a new figure by default.
+        axes: matplotlib axes to draw into; by default, of a new figure.
     """
     try:
         from matplotlib.figure import Figure

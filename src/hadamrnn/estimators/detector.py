@@ -1,8 +1,8 @@
-"""`HadamRNNDetector`: detect anomalies in a stream, learning from normal data alone.
+"""`HadamRNNDetector`: detect anomalies in a stream, learning from normal data only.
 
-A network with random signs and U reads the stream and predicts each sample from those before it; V comes
-from ridge regression. A sample's distance is the squared Mahalanobis distance of its residual, and the level
-an exponential mean of the distances. An alarm is a level beyond those of normal data. Covariance and
+A network with random signs and U reads the stream and predicts each sample from the samples before it; V comes
+from ridge regression. A sample's distance is the squared Mahalanobis distance of its residual, and the level is
+an exponential mean of the distances. A level above those of normal data raises an alarm. The covariance and the
 threshold come from residuals of samples that V was not fitted to. Start reading at `HadamRNNDetector.fit`.
 """
 
@@ -49,59 +49,58 @@ from hadamrnn.quantization.calibration import Calibration, calibrate, forward_la
 from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Positive, Range, Share
 
-KEPT_ROWS = 1 << 14  # rows of the latest recordings, which set covariance and threshold
-FOLD_ROWS, FOLDS = 500, 5  # rows left out together; fewest folds
+KEPT_ROWS = 1 << 14  # covariance and threshold come from this many rows of the latest recordings
+FOLD_ROWS, FOLDS = 500, 5  # rows per fold; fewest folds
 LARGEST_INPUT = 8.0  # in standard deviations; larger inputs are clipped
-HEADROOM = 4.0  # factor by which states and features may exceed normal data
-LEAST_RESIDUAL = 2.0**-10  # as a share of the input's deviation: four 16-bit codes
+HEADROOM = 4.0  # factor by which states and features may exceed their range on normal data
+LEAST_RESIDUAL = 2.0**-10  # relative to the input's deviation; this is four 16-bit codes
 LARGEST_RESIDUAL = 2.0 ** (LARGEST_BITS - 1 - DISTANCE_BITS)
 ACTIVATION_BITS = 16
 
 
 @dataclass(eq=False, repr=False)
 class HadamRNNDetector(OutlierMixin, IntegerForm):
-    """An anomaly detector of streams that fits in kilobytes, fitted to normal data in closed form.
+    """An anomaly detector for streams that takes kilobytes, fitted to normal data in closed form.
 
-    The rows of X are consecutive samples, `(time, channels)`: the score of a row depends on the rows before
-    it. Several recordings are a list of such arrays, or `(n, time, channels)`; each starts from zero, and
-    their rows are returned one recording after the other. At the start of a recording, and of a device, the
-    state is empty: the first `warmup_` samples are taken as normal: 2^(max(leak) + 1) of them, or half of
-    the shortest recording.
+    The rows of X are consecutive samples, `(time, channels)`, and the score of a row depends on the rows before
+    it. Pass several recordings as a list of such arrays, or as `(n, time, channels)`. The state starts at zero
+    for each recording, and the rows are returned one recording after another. Because the state is empty at
+    the start of a recording, or when a device starts, the first `warmup_` samples count as normal:
+    2^(max(leak) + 1) of them, or half of the shortest recording.
 
     Parameters
     ----------
     hidden_size : int
-        Units, a multiple of the number of blocks.
+        Number of units, a multiple of the number of blocks.
     leak : sequence of int
-        k of lambda = 1 - 2^-k, one for each diagonal block of the recurrent weight: a block remembers about
+        One k, in lambda = 1 - 2^-k, for each diagonal block of the recurrent weight. A block remembers about
         2^k samples.
     weight_bits : int or "ternary"
         Bits of the input and output weights. The recurrent weight takes one bit per unit.
     penalty : float
-        Penalty of the ridge regression, in units of the number of samples.
+        Penalty of the ridge regression, relative to the number of samples.
     shrinkage : float
-        Shrinkage of the residuals' covariance towards their mean variance; 0 for none. Less finds smaller
-        deviations of channels that are predicted far better than the others.
+        Shrinkage of the residuals' covariance towards their mean variance; 0 for none. Less shrinkage
+        detects smaller deviations in channels that are predicted much better than the others.
     smoothing : int
-        k of the level, an exponential mean over about 2^k distances; 0 judges every sample on its own.
+        k of the level, an exponential mean over about 2^k distances; with 0 every sample is judged separately.
     quantile : float
-        Quantile of the levels of normal data that `margin` multiplies.
+        The threshold is this quantile of the levels of normal data, times `margin`.
     margin : float
-        Threshold divided by that quantile: a larger margin gives fewer false alarms and misses more
-        anomalies.
+        Factor of the threshold; a larger margin gives fewer false alarms and misses more anomalies.
     n_jobs : int or None
-        Threads; None is one, and -1 is all.
+        Number of threads; None means one, and -1 means all.
     random_state : int, RandomState or None
         The seed of the random weights.
 
     Attributes
     ----------
     network_ : SequenceModel, float64, which predicts the next sample
-    offset_ : float, minus the threshold: rows with lower `score_samples` are anomalies
-    levels_ : ndarray `(samples,)`, levels of the normal data by fits that left them out
-    warmup_ : int, samples at the start of a recording that raise no alarm
+    offset_ : float, minus the threshold; rows with lower `score_samples` are anomalies
+    levels_ : ndarray `(samples,)`, cross-validated levels of the normal data
+    warmup_ : int, number of samples at the start of a recording that raise no alarm
     whitening_ : ndarray `(channels, channels)`, the inverse Cholesky factor of the residuals' covariance
-    n_features_in_ : int, the channels
+    n_features_in_ : int, number of channels
     cost_ : Cost, bytes of weights and operations of one step
 
     Examples
@@ -136,10 +135,10 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
     offset_: float = field(init=False)
     warmup_: int = field(init=False)
     _kept: list[Tensor] = field(init=False)  # inputs of the latest recordings
-    _older: Moments | None = field(init=False)  # statistics of earlier recordings
+    _older: Moments | None = field(init=False)  # statistics of the recordings before those
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the detector to normal recordings X, `(time, channels)` or several of them; y is ignored."""
+        """Fit the detector to a normal recording X `(time, channels)`, or several; y is ignored."""
         recordings, network = read_streams(self, X, reset=True), self._network()
         self.scaling_ = Scaling.of(as_series(recordings), np.ones(len(recordings)))
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -152,10 +151,10 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the detector to more normal recordings; the first ones fix scaling and random weights.
+        """Fit the detector to more normal recordings; the first call fixes the scaling and the random weights.
 
-        V is fitted to all recordings so far, covariance and threshold to the latest ones, of at least
-        16,384 samples together.
+        V is fitted to all recordings so far; covariance and threshold to the latest ones, which together have at
+        least 16,384 samples.
         """
         if not hasattr(self, "network_"):
             return self.fit(X)
@@ -165,7 +164,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         return self
 
     def score_samples(self, X: Any) -> Floats:
-        """Return minus the level of each row: the lower, the more abnormal."""
+        """Return minus the level of each row; lower is more abnormal."""
         check_is_fitted(self)
         recordings = read_streams(self, X, reset=False)
         with threads(self.n_jobs):
@@ -174,7 +173,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         return -np.concatenate(scores)
 
     def decision_function(self, X: Any) -> Floats:
-        """Return `score_samples - offset_`: negative for anomalies."""
+        """Return `score_samples - offset_`, which is negative for anomalies."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -186,24 +185,24 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
 
         Args:
             X: as for `score_samples`; the network reads raw codes round(x / raw_unit).
-            model: a result of `quantize`; by default that of `quantize()`.
+            model: a network returned by `quantize`; by default, by `quantize()`.
         """
         levels, _ = self._integer_levels(X, model)
         scores: Floats = -np.ldexp(levels.astype(np.float64), -2 * DISTANCE_BITS)
         return scores
 
     def predict_integer(self, X: Any, model: IntegerModel | None = None) -> NDArray[np.int64]:
-        """Return -1 and 1 like `predict`, from the integer network."""
+        """Return -1 and 1 as `predict` does, using the integer network."""
         levels, threshold = self._integer_levels(X, model)
         return np.where(levels > threshold, -1, 1)
 
     def quantize(self, activation_bits: int = ACTIVATION_BITS, raw_unit: float | None = None) -> IntegerModel:
-        """Return the integer network with the detector behind it; it takes raw inputs.
+        """Return the integer network followed by the detector stage; it takes raw inputs.
 
         Args:
             activation_bits: bits of states, biases and standardised inputs, 6..16.
-            raw_unit: the value of one raw code. By default 1 if the training data are whole numbers, else
-                a power of two well below their deviation, which is stored in the model's metadata.
+            raw_unit: the value of one raw code. The default is 1 if the training data are whole numbers, else
+                a power of two well below their deviation; it is stored in the model's metadata.
         """
         check_is_fitted(self)
         integer = lower(
@@ -225,7 +224,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
 
     @property
     def cost_(self) -> Cost:
-        """Bytes of weights and operations of one step, without those of the detector stage."""
+        """The bytes of the weights and the operations of one step, without the detector stage."""
         check_is_fitted(self)
         return network_cost(self.config_, ACTIVATION_BITS)
 
@@ -327,7 +326,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
 
 @torch.no_grad()
 def _features(model: SequenceModel, x: Tensor) -> Tensor:
-    """Return the input of V for each row of x: max(h, 0) after the previous row, 0 for the first."""
+    """Return the input of V for each row of x: max(h, 0) after the previous row, and 0 for the first row."""
     states = forward_layers(model).every_state(x[None])[0].relu()
     return torch.cat([torch.zeros_like(states[:1]), states[:-1]])
 

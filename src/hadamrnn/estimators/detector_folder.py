@@ -1,4 +1,4 @@
-"""A detector on disk: a folder with one file, the integer network, whose metadata name the channels.
+"""Store a detector in a folder with one file: the integer network, whose metadata name the channels.
 
     train_detector("normal.csv", "runs/pump")
     DetectorFolder.open("runs/pump").score("new.csv")
@@ -27,12 +27,12 @@ from hadamrnn.fixedpoint.encoding import encode_values
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.training.folder import check_free
 
-TRUTH = ("anomaly", *LABELS)  # names of the column that says which rows are anomalies
+TRUTH = ("anomaly", *LABELS)  # possible names of the column that marks anomalous rows
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """All rows of some recordings: file, row number, score, and whether it is an anomaly."""
+    """The results for all rows of some recordings: file, row number, score, and whether there is an alarm."""
 
     files: list[str]
     rows: list[int]
@@ -42,7 +42,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Detected:
-    """The agreement of alarms with labelled rows; a share is None if there are no such rows."""
+    """The agreement of alarms with labelled rows; a rate is None if it has no rows to count."""
 
     samples: int
     anomalies: int
@@ -52,7 +52,7 @@ class Detected:
 
     @classmethod
     def of(cls, truth: NDArray[np.bool_], alarms: NDArray[np.bool_]) -> Detected:
-        """Return the point-wise figures of alarms against the truth, both `(rows,)`."""
+        """Compare alarms with the truth row by row, both `(rows,)`."""
         hit, false = int((truth & alarms).sum()), int((~truth & alarms).sum())
         anomalies, normal = int(truth.sum()), int((~truth).sum())
         found = anomalies + hit + false
@@ -75,11 +75,11 @@ def train_detector(source: str | Path, out: str | Path, columns: Sequence[str], 
 
     Args:
         source: a file of recordings, or a folder of them.
-        columns: the channels; all columns of numbers by default, except clocks and labels.
+        columns: the channels; by default all numeric columns except clocks and labels.
         parameters: parameters of the detector.
 
     Returns:
-        The rows that it was fitted to, judged by the written detector.
+        The written detector's results for the rows that it was fitted to.
     """
     check_free(out)
     tables = read_tables(source, labels=())
@@ -102,7 +102,7 @@ def train_detector(source: str | Path, out: str | Path, columns: Sequence[str], 
 
 @dataclass(frozen=True, eq=False)
 class DetectorFolder:
-    """A detector from `train_detector`, in the integers of the exported C."""
+    """A detector from `train_detector`, computing with the integers of the exported C."""
 
     model: IntegerModel
     detection: Detection
@@ -129,7 +129,7 @@ class DetectorFolder:
         return self._judge(read_tables(source, labels=()))
 
     def evaluate(self, source: str | Path) -> Detected:
-        """Compare alarms with the labels of recordings: a column named anomaly or label, of 0 and 1."""
+        """Compare alarms with the labels in recordings: a column named anomaly or label, with values 0 and 1."""
         tables = read_tables(source, labels=())
         truths = []
         for table in tables:
@@ -171,7 +171,7 @@ def _values(table: Recording, columns: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _truth(table: Recording) -> NDArray[np.bool_] | None:
-    """Return which rows are anomalies by their label; None without a column that says so."""
+    """Return which rows are labelled as anomalies; None if there is no such column."""
     name = next((name for name in table.names if name.lower() in TRUTH), None)
     if name is None:
         return None

@@ -1,6 +1,6 @@
 """`HadamRNNForecaster`: forecast the next steps of a multivariate series.
 
-One network reads each channel separately, in units of the channel's deviation and relative to the last
+One network reads each channel separately, in units of the channel's standard deviation and relative to the last
 value of the window, and returns the change until each of the next steps. Signs and U are random and fixed; V
 comes from ridge regression. Start reading at `HadamRNNForecaster.fit`.
 """
@@ -38,12 +38,12 @@ from hadamrnn.quantization.lowering import lower
 from hadamrnn.settings import Positive, Range
 from hadamrnn.training.evaluate import predict_logits
 
-MOST_WINDOWS = 1 << 16  # limit on windows for fitting V, evenly spaced
-COMPARED_WINDOWS = 1 << 13  # limit on windows for comparing networks
+MOST_WINDOWS = 1 << 16  # most windows for fitting V, evenly spaced
+COMPARED_WINDOWS = 1 << 13  # most windows for comparing networks
 CALIBRATION_WINDOWS = 10_000
-HELD_OUT = 0.2  # share at the end of the series that selects network and penalty
-ACTIVATION_BITS = 14  # half of a state's range is left to the offset that keeps it positive
-RAW_UNIT = 2.0**-10  # in deviations of the channel
+HELD_OUT = 0.2  # fraction at the end of the series that selects the network and the penalty
+ACTIVATION_BITS = 14  # half of a state's range is needed for the offset that keeps it positive
+RAW_UNIT = 2.0**-10  # in units of the channel's standard deviation
 Steps = Annotated[int, Range(1, 1 << 14)]
 
 
@@ -74,38 +74,39 @@ class Trial(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class HadamRNNForecaster(IntegerForm):
-    """A forecaster of series that fits in kilobytes, fitted in closed form.
+    """A forecaster for series that takes kilobytes, fitted in closed form.
 
     Parameters
     ----------
     horizon : int
-        Steps to forecast.
+        Number of steps to forecast.
     lookback : int
         Number of past steps that a forecast reads.
     hidden_size : int
-        Units, a multiple of `num_blocks`.
+        Number of units, a multiple of `num_blocks`.
     num_blocks : int
-        Diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard order.
+        Number of diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard
+        order.
     leak : sequence of int
-        k of lambda = 1 - 2^-k for each block in turn: a block remembers about 2^k steps.
+        Values of k in lambda = 1 - 2^-k, assigned to the blocks in turn. A block remembers about 2^k steps.
     weight_bits : int or "ternary"
         Bits of the input and output weights. The recurrent weight takes one bit per unit.
     draws : int
-        Number of random networks to compare: each is fitted to the first four fifths of the series and
-        evaluated on the last fifth. The best is then fitted to the whole series.
+        Number of random networks to compare. Each is fitted to the first four fifths of the series and
+        evaluated on the last fifth; the best is then fitted to the whole series.
     penalty : float or "auto"
         Penalty of the ridge regression; "auto" selects it in the same way.
     n_jobs : int or None
-        Threads; None is one, and -1 is all.
+        Number of threads; None means one, and -1 means all.
     random_state : int, RandomState or None
         The seed of the random weights.
 
     Attributes
     ----------
     network_ : SequenceModel, float64
-    scale_ : ndarray `(channels,)`, the deviations of the channels
+    scale_ : ndarray `(channels,)`, the standard deviations of the channels
     penalty_ : float, the ridge penalty
-    n_features_in_ : int, the channels
+    n_features_in_ : int, number of channels
     cost_ : Cost, bytes of weights and operations of one step of one channel
 
     Examples
@@ -166,8 +167,8 @@ class HadamRNNForecaster(IntegerForm):
         """Return the next steps, `(horizon, channels)`, in the units of the series.
 
         Args:
-            X: the past, `(time, channels)`, of which the last `lookback` steps are read; the series of
-                `fit` by default. Several of them, `(n, time, channels)`, give `(n, horizon, channels)`.
+            X: the past, `(time, channels)`, of which the last `lookback` steps are read; by default the
+                series of `fit`. Several pasts `(n, time, channels)` give `(n, horizon, channels)`.
         """
         check_is_fitted(self)
         values = self._read(X)
@@ -181,11 +182,11 @@ class HadamRNNForecaster(IntegerForm):
 
         Args:
             X: as for `predict`.
-            model: a result of `quantize`; by default that of `quantize()`.
+            model: a network returned by `quantize`; by default, by `quantize()`.
 
         Warns:
-            SaturationWarning: more than one in 10,000 values of X, or of the states, is outside the range
-                that the fit found, and was clipped.
+            SaturationWarning: more than one in 10,000 values of X, or of the states, was clipped because it is
+                outside the range found by the fit.
         """
         integer = self._integer(model)
         values = self._read(X)
@@ -194,14 +195,14 @@ class HadamRNNForecaster(IntegerForm):
     def quantize(self, activation_bits: int = ACTIVATION_BITS) -> IntegerModel:
         """Return the integer network of one channel.
 
-        It takes the window relative to its last value, in codes of (value - last) / (scale_ * raw_unit), and
-        answers with the change until each step, in units of scale_ * logit_scale.
+        It takes the window relative to its last value, as codes of (value - last) / (scale_ * raw_unit), and
+        returns the change until each step, in units of scale_ * logit_scale.
 
         Args:
             activation_bits: bits of states and biases, 6..16.
         """
         check_is_fitted(self)
-        lookback, horizon = len(self.latest_), self.config_.output_size  # those of the fit
+        lookback, horizon = len(self.latest_), self.config_.output_size  # as fitted, not as set since
         return lower(
             self.network_,
             self.calibration_,
@@ -212,7 +213,7 @@ class HadamRNNForecaster(IntegerForm):
 
     @property
     def cost_(self) -> Cost:
-        """Bytes of weights and operations of one step of one channel."""
+        """The bytes of the weights and the operations of one step of one channel."""
         check_is_fitted(self)
         return network_cost(self.config_, ACTIVATION_BITS)
 
@@ -257,7 +258,7 @@ class HadamRNNForecaster(IntegerForm):
             return self.latest_[None]
         values = self._values(X, reset=False)
         values = values if values.ndim == 3 else _columns(values)[None]
-        lookback = len(self.latest_)  # those of the fit
+        lookback = len(self.latest_)  # as fitted, not as set since
         if values.shape[1] < lookback or values.shape[2] != self.n_features_in_:
             raise InputError(
                 f"A forecast needs {lookback} steps or more of {self.n_features_in_} channels, got "
@@ -266,7 +267,7 @@ class HadamRNNForecaster(IntegerForm):
         return values[:, -lookback:]
 
     def _values(self, X: Any, *, reset: bool) -> Floats:
-        """Return X as an array; later frames must have the columns of the first, in their order."""
+        """Return X as an array; later frames must have the same columns as the first, in the same order."""
         values: Floats = check_array(X, dtype=np.float64, ensure_2d=False, allow_nd=True)
         check_size("X", values)
         if reset:
@@ -293,7 +294,7 @@ def _columns(series: Floats) -> Floats:
 
 
 def _cut(series: Floats, lookback: int, horizon: int, most: int) -> Windows:
-    """Return at most this many windows of all channels, relative to the last value of the past."""
+    """Cut at most this many windows from all channels, relative to the last value of the past."""
     cut = cut_windows(series, lookback + horizon)
     steps, channels = len(cut), series.shape[1]
     chosen = np.arange(0, steps * channels, _hop(steps * channels, most, channels))

@@ -1,4 +1,4 @@
-"""The gradient fit: the usual trainer, with a recipe from an estimator's parameters. Start at `train`."""
+"""Train an estimator's network by gradients, using the library's trainer. Start at `train`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hadamrnn.training.evaluate import Objective, predict_logits
 from hadamrnn.training.loop import Outcome, choose_watcher, fit
 
 PASSES, FEWEST_STEPS, MOST_STEPS = 30, 300, 10_000  # for max_steps="auto"
-EVALUATE_EVERY = 20  # steps between evaluations of the loss, or one pass through the data if that is longer
+EVALUATE_EVERY = 20  # steps between evaluations of the loss, or one pass through the data if longer
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class SeriesObjective(Objective):
-    """The loss to minimise, a mean over samples, which also scores weights on held-out samples.
+    """The loss to minimise, a mean over samples, which is also evaluated on held-out samples.
 
     `losses` has the loss of every step.
     """
@@ -50,7 +50,7 @@ class SeriesObjective(Objective):
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
     """Set torch's number of threads for calls from this thread; other threads keep their number."""
-    torch.get_num_threads()  # the first call in a thread sets its number of threads
+    torch.get_num_threads()  # torch initialises a thread's setting on the first call, so call it now
     with threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp"):
         yield
 
@@ -61,7 +61,7 @@ def train(
     """Train a network by an estimator's validated parameters; return the outcome and the loss of each step.
 
     Args:
-        network: model with the initial weights, which training changes.
+        network: the model, with initial weights that training changes.
         samples: standardised series.
         target: target of the outputs.
         config: a result of `recipe`.
@@ -94,13 +94,13 @@ def recipe(parameters: Any, name: str, samples: int, seed: int) -> TrainingConfi
 
 
 def _splits(samples: Split, target: Target, held_out: float, config: TrainingConfig) -> Splits:
-    """Return the samples as a task, with the share `held_out` as validation data."""
+    """Return the samples as a task, with the fraction `held_out` as validation data."""
     kept, held = np.arange(len(samples)), np.arange(0)
     is_labelled = isinstance(target, LabelTarget)
     if held_out:
         strata = target.values.argmax(1).numpy() if is_labelled else None
         if strata is not None and np.unique(strata, return_counts=True)[1].min() < 2:
-            strata = None  # a class with one sample cannot be split
+            strata = None  # a class with only one sample cannot be stratified
         if target.owners is None:
             kept, held = train_test_split(kept, test_size=held_out, stratify=strata, random_state=config.seed)
         else:

@@ -1,4 +1,4 @@
-"""The base of every estimator: its declared parameters, its integer network, and C."""
+"""Provide the base class of every estimator: parameters, integer network, and C export."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from hadamrnn.reservoir import IntegerReservoir
 from hadamrnn.reservoir.file import to_bytes
 from hadamrnn.settings import coerce, field_types
 
-FIT = "fit"  # metadata entry of an integer network: the identity of the fit that it was made of
-RARE = 1e-4  # share of states or inputs that new series may clip without a warning
+FIT = "fit"  # metadata entry that identifies the fit from which an integer network was made
+RARE = 1e-4  # fraction of states or inputs that may be clipped without a warning
 
 
 class IntegerForm(BaseEstimator):
@@ -42,11 +42,11 @@ class IntegerForm(BaseEstimator):
         """Return the integer network."""
 
     def _identity(self) -> Metadata:
-        """Return the metadata entry that names the fit; empty if integer networks do not name theirs."""
+        """Return the metadata entry that identifies the fit; empty for estimators that store none."""
         return {}
 
     def _parameters(self) -> SimpleNamespace:
-        """Return the parameters in their declared types, with numpy values as Python's."""
+        """Return the parameters converted to their declared types, with numpy values as Python's."""
         types = field_types(type(self))
         given = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         return SimpleNamespace(**{name: coerce(name, value, types[name]) for name, value in given.items()})
@@ -59,13 +59,13 @@ class IntegerForm(BaseEstimator):
         model: IntegerModel | IntegerReservoir | None = None,
         force: bool = False,
     ) -> Path:
-        """Write C of the integer network, with its own build and test, to the new folder `out`."""
+        """Write the integer network as C, with its own build and test, to the new folder `out`."""
         from hadamrnn.export.c import export_c
 
         return export_c(self._integer(model), out, name, force=force)
 
     def _integer(self, model: IntegerModel | IntegerReservoir | None) -> Any:
-        """Return `model`, which must come from `quantize`, or the default one."""
+        """Return `model`, which must come from `quantize`, or the default network."""
         if model is None:
             self._quantized = self._quantized or self.quantize()
             return self._quantized
@@ -91,7 +91,7 @@ class IntegerForm(BaseEstimator):
         codes, _ = encode_values(integer, values)
         inputs = count_outliers(integer, values)
         if isinstance(integer, IntegerReservoir):
-            result, states = integer.run(codes, lengths), 0  # its fit already includes clipped states
+            result, states = integer.run(codes, lengths), 0  # the fit already took clipped states into account
             advice = "They are clipped in predict too."
         else:
             result = Engine(integer).run(codes, lengths)
@@ -110,7 +110,7 @@ class IntegerForm(BaseEstimator):
 
 
 def fit_metadata(network: SequenceModel | IntegerReservoir, scaling: Scaling) -> Metadata:
-    """Return the metadata entry that names a fit: the SHA-256 of its network and the units of its inputs."""
+    """Return the metadata entry that identifies a fit: the SHA-256 of its network and input units."""
     if isinstance(network, IntegerReservoir):
         parts = [to_bytes(network)]
     else:

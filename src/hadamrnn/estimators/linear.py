@@ -1,14 +1,13 @@
-"""Linear networks: the answer is a linear function of the series, apart from maxima over time.
+"""Build linear networks, whose output is a linear function of the series, except for maxima over time.
 
-Values often follow the level and the trend of sensors, even beyond the range of training. Random thresholds
-say little about that; states without a nonlinearity do. Two kinds are offered:
+Values often follow the level and the trend of sensors, even beyond the range of training. States without a
+nonlinearity represent that well, and random thresholds do not. There are two kinds:
 
-    integrators   h_t = (1 - 2^-k) h_(t-1) + x_t of each channel, for several k: recent and longer means
-    random        leaking blocks with random U, whose last state is read
+    integrators   h_t = (1 - 2^-k) h_(t-1) + x_t for each channel and several k: recent and longer means
+    random        leaking blocks with random U, read out at the last state
 
-b_i keeps states from being negative, so the read-out's ReLU changes nothing. Integers follow as far as their
-states reach, which is the range of training. Start reading at
-`linear_networks`.
+b_i keeps states from being negative, so the read-out's ReLU has no effect. The integer network extrapolates
+only as far as the range of its states, which comes from training. Start reading at `linear_networks`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ROWS = 1 << 12  # series processed at once
 
 
 def linear_networks(space: ParameterSpace) -> list[Network]:
-    """Return the linear networks that fit into the space's bytes; none if it fixes a shape or a recurrence.
+    """Return the linear networks that fit into the space's bytes; none if it fixes shape or recurrence.
 
     >>> space = ParameterSpace(Network(2, 1, 1), 4096)
     >>> [str(network.hidden_size) + " " + ",".join(network.readouts) for network in linear_networks(space)]
@@ -61,7 +60,7 @@ def linear_networks(space: ParameterSpace) -> list[Network]:
 
 @torch.no_grad()
 def draw_linear(network: Network, samples: Split, seed: int) -> SequenceModel:
-    """Return the network with integrators, or random weights if its blocks are larger, in float64."""
+    """Return the float64 network with integrators or, if blocks have more than one unit, random weights."""
     model = draw_network(network, seed).double()
     if network.block_size == 1:
         cell = forward_layers(model).cell(0)
@@ -75,11 +74,11 @@ def draw_linear(network: Network, samples: Split, seed: int) -> SequenceModel:
 
 @torch.no_grad()
 def keep_linear(model: SequenceModel, x: Tensor, lengths: Tensor | None = None) -> None:
-    """Set b_i so that no state is negative at the end of windows x: the read-out's ReLU then changes nothing.
+    """Set b_i so that no state is negative at the end of windows x, and the read-out's ReLU has no effect.
 
     h_T = sum_t A^(T-t) (U x_t + b_i),      A = lambda W,      b_i = (sum_(k < T) A^k)^-1 max|h_T|
 
-    If windows differ in length, T is the longest; states of shorter ones may be cut at zero.
+    If windows differ in length, T is the longest; states of shorter windows may be clipped at zero.
     """
     cell = forward_layers(model).cell(0)
     assert cell.input_bias is not None and cell.decay is not None

@@ -1,7 +1,7 @@
-"""Draw a pool of random units at several time scales, with thresholds on their states, for selection.
+"""Draw a pool of random units at several time scales, with thresholds on their states, to select from.
 
-Every scale has units that read differences, units that read the samples themselves, and units whose steps
-are counted in each third of the window. Start reading at `draw_pool`.
+Every scale has units that read differences, units that read the samples themselves, and units that are
+counted separately in each third of the window. Start reading at `draw_pool`.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ Codes = NDArray[np.int32]
 Lengths = NDArray[np.int64]
 Shares = NDArray[np.float32]
 
-SCALES = (1, 2, 4, 8, 16, 32, 64, 128)  # samples between the states of one phase
-FEWEST_STEPS = 6  # fewest steps per window at a scale
+SCALES = (1, 2, 4, 8, 16, 32, 64, 128)  # samples between consecutive states of one phase
+FEWEST_STEPS = 6  # fewest steps per window for a scale to be used
 MOST_PHASES = 4
-THRESHOLDS = 4  # per unit
+THRESHOLDS = 4  # thresholds per unit
 GOLDEN = (5**0.5 - 1) / 2
 LEVELS = 0.01, 0.99  # quantiles of the states between which thresholds lie
-THRESHOLD_SERIES, THRESHOLD_STATES = 256, 2500  # limits on samples for the quantiles that become thresholds
-LARGEST_STATE = 12_000  # limit on states that thresholds are chosen from; others may be larger
+THRESHOLD_SERIES, THRESHOLD_STATES = 256, 2500  # most series and states for the thresholds' quantiles
+LARGEST_STATE = 12_000  # U is scaled so that states for thresholds reach this; others may be larger
 MAX_SHIFT = 8
 SPREAD = 3.5  # standard deviation of U
-LANES = 32  # rows that the kernels run together, or a multiple of it
+LANES = 32  # rows are processed in multiples of this, which suits the kernels' vectors
 PART_VALUES = 1 << 19  # samples or features processed at once
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of feature: the inputs of its units, and the parts of the window in which it counts."""
+    """A kind of feature: the inputs of its units, and the parts of the window in which steps are counted."""
 
     name: str
     units: int
@@ -61,7 +61,7 @@ KINDS = (DIFFERENCES, IN_THIRDS, SAMPLES)
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Units, features, and the place of each feature's kind in `KINDS`."""
+    """A pool of units and features, with the index of each feature's kind in `KINDS`."""
 
     units: Units
     features: Features
@@ -72,7 +72,7 @@ class Pool:
         return self.units.network
 
     def shares(self, codes: Codes, lengths: Lengths) -> Shares:
-        """Return the share of steps that each feature counts, `(n, features)`."""
+        """Return the fraction of steps that each feature counts, `(n, features)`."""
         found = np.empty((len(codes), len(self.features)), np.float32)
         for part in _parts(codes, len(self.features)):
             counts = feature_counts(self.units, self.features, codes[part], lengths[part], threads=1)
@@ -104,7 +104,7 @@ class Pool:
         return found
 
     def keep(self, kept: NDArray[np.bool_]) -> Pool:
-        """Return the pool of some features, without blocks and groups that have none."""
+        """Return the pool with only these features, without blocks and groups that have none."""
         network, features = self.network, self.features
         unit = features.unit[kept]
         blocks = np.unique(unit // BLOCK)
@@ -128,11 +128,11 @@ class Pool:
 def draw_pool(
     codes: Codes, lengths: Lengths, weights: NDArray[np.float64], network: Reservoir, seed: int
 ) -> Pool:
-    """Return a pool for series like these.
+    """Draw a pool for series like these.
 
     Args:
-        codes, lengths, weights: series whose states determine the thresholds, as quantiles.
-        network: provides the sizes of input and output, weight_bits and input_bits.
+        codes, lengths, weights: series whose states determine the thresholds, which are quantiles.
+        network: sizes of input and output, weight_bits and input_bits.
     """
     rng = np.random.default_rng(seed)
     some = spread_out(torch.from_numpy(weights), THRESHOLD_SERIES).numpy()
@@ -167,10 +167,10 @@ def _groups(lengths: Lengths) -> Iterator[tuple[Group, Kind]]:
 def _with_thresholds(
     units: Units, kind: Kind, series: tuple[Codes, Lengths, NDArray[np.float64]], first: int
 ) -> Pool:
-    """Return one group as a pool: its states fill 16 bits, and thresholds are quantiles of them.
+    """Return one group as a pool, with states scaled to 16 bits and thresholds at their quantiles.
 
     Args:
-        first: index of this group's first feature, by which the golden ratio spreads the levels.
+        first: index of this group's first feature, from which the golden ratio spreads quantile levels.
     """
     (group,) = units.network.groups
     codes, lengths, weights = series
@@ -205,7 +205,7 @@ def _with_thresholds(
 
 
 def _joined(pools: list[Pool]) -> Pool:
-    """Return one pool with the groups of all these pools."""
+    """Join pools into one with all of their groups."""
     network = replace(
         pools[0].network, groups=tuple(group for pool in pools for group in pool.network.groups)
     )

@@ -1,8 +1,8 @@
-"""Select features of a pool within limits, by ridge regressions without the least useful ones.
+"""Select features of a pool within limits, by repeating a ridge regression without the least useful ones.
 
-Every round removes the blocks with the smallest squared coefficients per cost, then the features with the
-smallest ones. Rounds do not depend on limits, so a smaller network keeps some of the features of a larger
-one. Start reading at `prune`.
+Every round removes the blocks with the smallest squared coefficients per unit of cost, then the features with
+the smallest ones. Rounds do not depend on the limits, so a smaller network has a subset of the features of a
+larger one. Start reading at `prune`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hadamrnn.estimators.target import Target
 
 Mask = NDArray[np.bool_]
 Fits = Callable[[Mask], bool]
-ROUND = 0.08  # share of blocks and of features removed per round
+ROUND = 0.08  # fraction of blocks and of features removed per round
 LEAST_SPREAD = 1e-6
 COLUMNS = 512  # features processed at once
 HALVINGS = 7  # bisection steps in the last round, to approach the limit
@@ -28,7 +28,7 @@ HALVINGS = 7  # bisection steps in the last round, to approach the limit
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """The cost of the features of a pool: bytes of each block `(blocks,)`, and of a feature."""
+    """The cost of a pool's features: bytes of each block `(blocks,)`, and of a feature."""
 
     block: NDArray[np.int64]  # block of each feature
     of_block: NDArray[np.float64]
@@ -37,10 +37,10 @@ class Costs:
 
 @dataclass(frozen=True, eq=False)
 class PoolRows:
-    """Features of a pool in the form of a ridge regression, and the target of their series.
+    """The features of a pool, scaled as rows of a ridge regression, and the target of their series.
 
     Args:
-        z: `(n, features)`, of unit spread, times the square root of a series' weight.
+        z: `(n, features)`, features of unit spread times the square root of each series' weight.
         varying: mask of the features that are not constant.
     """
 
@@ -50,13 +50,13 @@ class PoolRows:
 
     @classmethod
     def of(cls, shares: Shares, target: Target) -> PoolRows:
-        """Standardise shares `(n, features)` in place: they may take most of a fit's memory."""
+        """Standardise fractions `(n, features)` in place, because they may take most of a fit's memory."""
         z, root = torch.from_numpy(shares), target.weights.sqrt()[:, None]
         varying = np.zeros(z.shape[1], np.bool_)
         for own, part in zip(
             z.split(COLUMNS, 1), np.split(varying, range(COLUMNS, len(varying), COLUMNS)), strict=True
         ):
-            # In float64: about a rounded mean a constant feature would vary, and spoil the errors.
+            # In float64: with a rounded mean, a constant feature would appear to vary and distort the errors.
             centred = own.double()
             centred -= target.mean(centred)
             spread = target.mean(centred.square()).sqrt()
@@ -65,13 +65,13 @@ class PoolRows:
         return cls(z, varying, target)
 
     def add_gram(self, gram: Tensor, features: Mask, sign: int = 1) -> None:
-        """Add the Gram matrix of the rows of some features, in float64, or subtract it."""
+        """Add the Gram matrix of some features' rows, in float64, or subtract it."""
         for part in self._columns(features):
             own = part.double()
             gram.addmm_(own, own.T, alpha=sign)
 
     def use(self, kept: Mask, gram: Tensor, penalty: float) -> NDArray[np.float64]:
-        """Return the sum over outputs of the squared coefficients of each feature that is kept."""
+        """Return the sum over outputs of the squared coefficients of each kept feature."""
         target = self.target
         y = target.weights.sqrt()[:, None] * (target.values - target.mean(target.values))
         matrix = gram.clone()
@@ -95,7 +95,7 @@ def prune(
         gram: Gram matrix of the rows of these features; overwritten.
         penalty: penalty of the ridge regressions.
         costs: costs of a block and of a feature.
-        limits: functions that say whether the remaining features fit; each allows less than the previous one.
+        limits: functions that return whether the remaining features fit, each stricter than the one before.
     """
     kept, found = rows.varying & kept, []
     if not kept.any():
@@ -114,7 +114,7 @@ def prune(
 
 
 def _most(ranking: _Ranking, fits: Fits) -> Mask:
-    """Return the features that remain within the limit when as few as possible are removed."""
+    """Remove as few features as possible to meet the limit, and return the remaining ones."""
     low, high = 0.0, ROUND
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -123,7 +123,7 @@ def _most(ranking: _Ranking, fits: Fits) -> Mask:
 
 
 class _Ranking:
-    """The features and blocks of a network, the least useful ones first."""
+    """The features and blocks of a network, sorted from least to most useful."""
 
     def __init__(self, kept: Mask, use: NDArray[np.float64], costs: Costs) -> None:
         self._kept, self._places = kept, np.flatnonzero(kept)
@@ -133,9 +133,9 @@ class _Ranking:
         self._features = np.argsort(use, kind="stable")
 
     def without(self, share: float) -> Mask:
-        """Return which features remain without this share of the blocks, and then of the features.
+        """Return which features remain after removing this fraction of the blocks, then of the features.
 
-        At least one of each is removed, but never the last.
+        At least one of each is removed, but never the last one.
         """
         gone = np.zeros(len(self._blocks), np.bool_)
         gone[self._blocks[: int(share * len(gone))]] = True

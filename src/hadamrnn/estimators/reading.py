@@ -2,8 +2,8 @@
 
 Start at `read_series`, and at `read_streams` for recordings, whose rows are samples.
 
-Frames of pandas, polars and sktime become `(time, channels)` tables; a wide frame, `(n, features)` of
-numbers, is a table as in scikit-learn.
+Data frames of pandas, polars and sktime become `(time, channels)` tables; a wide frame of numbers,
+`(n, features)`, is read as in scikit-learn.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.series import Floats, Samples, Series, numbered
 
-LARGEST = 1e100  # limit on X and y, so sums of squares stay within float64
+LARGEST = 1e100  # limit on X and y, so that sums of squares stay within float64
 TURN = "It looks like (n, channels, time): pass X.transpose(0, 2, 1)."
 TURN_ROWS = "They look like (channels, time): pass [series.T for series in X]."
 
 
 def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
-    """Return X as series; `reset` sets the estimator's `n_features_in_`, else X must agree with it.
+    """Return X as series; `reset` sets the estimator's `n_features_in_`, otherwise X must match it.
 
-    `(n, features)`, an array or a wide frame, is one channel of `features` steps, and every later X must have
-    as many. For `(n, time, channels)`, a list of `(time, channels)` arrays and frames with a column for
-    each channel, only the channels must agree. An array with more channels than steps could as well be
-    `(n, channels, time)`: a first X like that is refused. A list says which it is.
+    An array or wide frame `(n, features)` is one channel with `features` steps, and every later X must have the
+    same number. For `(n, time, channels)`, lists of `(time, channels)` arrays, and frames with a column for
+    each channel, only the channels must match. An array with more channels than steps might have axes
+    `(n, channels, time)`, so a first X like that is refused; a list is unambiguous.
     """
     frame = rows_of_frame(X)
     rows = _as_rows(X) if frame is None else frame
-    rank = 3 if rows is not None else getattr(X, "ndim", 2)  # a list of anything but rows becomes a table
+    rank = 3 if rows is not None else getattr(X, "ndim", 2)  # a list that is not rows becomes a table
     if rank != 3:
         series = _from_table(estimator, X, rank, reset)
     else:
@@ -44,16 +44,16 @@ def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
                 "If so, pass X.transpose(0, 2, 1); if series have more channels than steps, pass list(X)."
             )
         _check_channels(estimator, series, reset)
-        if frame is not None:  # columns are channels, so remember their names
+        if frame is not None:  # columns are channels, so store their names
             validate_data(estimator, X, reset=reset, skip_check_array=True)
     _check_finite(series)
     return series
 
 
 def read_samples(series: Series, known: NDArray[Any], sample_weight: Any, groups: Any = None) -> Samples:
-    """Return the distinct samples of positive weight; without `sample_weight` each has weight 1.
+    """Return the distinct samples with positive weight; without `sample_weight`, each has weight 1.
 
-    Groups that share a series are one group; there must be at least two groups of positive weight.
+    Groups that share a series are merged; at least two groups must have positive weight.
     """
     owners = None if groups is None else _owners(groups, len(series))
     weights = np.ones(len(series))
@@ -76,7 +76,7 @@ def read_samples(series: Series, known: NDArray[Any], sample_weight: Any, groups
 
 
 def _owners(groups: Any, count: int) -> NDArray[np.int64]:
-    """Return the number of the group of each of `count` samples."""
+    """Return the group number of each of the `count` samples."""
     owners = numbered(column_or_1d(groups).tolist())
     if len(owners) != count:
         raise InputError(
@@ -98,7 +98,7 @@ def _from_table(estimator: Any, X: Any, rank: int, reset: bool) -> Series:
 
 
 def _one_channel(estimator: Any, X: Any, rank: int) -> Series:
-    """Return the rows of `(n, time)` as series, for an estimator of series of one channel."""
+    """Return the rows of `(n, time)` as series of one channel."""
     values = _checked(X) if rank == 2 and estimator.n_features_in_ == 1 else None
     if values is None or values.shape[1] == 1:
         raise ValueError(
@@ -114,7 +114,7 @@ def _as_rows(X: Any) -> list[Any] | None:
         return None
     try:
         ranks = [np.ndim(row) for row in X]
-    except ValueError:  # a ragged row: numpy raises a clear error when it becomes an array
+    except ValueError:  # ragged: converting it to an array later raises numpy's clear error
         return None
     if ranks and set(ranks) == {2}:
         return list(X)
@@ -123,7 +123,7 @@ def _as_rows(X: Any) -> list[Any] | None:
 
 
 def _from_rows(rows: list[Any]) -> Series:
-    """Return series of different length, `(time, channels)` or `(time,)` each, padded with zeros."""
+    """Pad series of different lengths, each `(time, channels)` or `(time,)`, with zeros."""
     arrays = [_checked(row, ensure_2d=False, input_name=f"X[{i}]") for i, row in enumerate(rows)]
     arrays = [array[:, None] if array.ndim == 1 else array for array in arrays]
     channels = {array.shape[1] for array in arrays}
@@ -152,7 +152,7 @@ def _checked(values: Any, input_name: str = "X", **options: Any) -> Floats:
 
 
 def _check_finite(series: Series) -> None:
-    """Refuse NaN, infinity and values that are too large, with the position of the first."""
+    """Refuse NaN, infinity and too large values, naming the position of the first."""
     usable = (series.values >= -LARGEST) & (series.values <= LARGEST)  # false for NaN
     wrong = np.argwhere(~usable)
     if len(wrong):
@@ -195,10 +195,10 @@ def _check_channels(estimator: Any, series: Series, reset: bool) -> None:
 
 
 def rows_of_frame(X: Any) -> list[Any] | None:
-    """Return the series of a frame with channels in columns, else None.
+    """Return the series in a data frame with channels in columns; None for other input.
 
-    Nested: a row is a sample, and a cell its series. Multi-index: a row is a step, the last level of the
-    index its time, the levels before it the sample. Samples come in the order of their rows.
+    In a nested frame a row is a sample and each cell a series. With a multi-index a row is a step; the last
+    index level is its time and the levels before it identify the sample. Samples keep the order of their rows.
     """
     if not hasattr(X, "columns") or not hasattr(X, "shape"):
         return None
@@ -215,9 +215,9 @@ def rows_of_frame(X: Any) -> list[Any] | None:
 def align(X: Any, y: Any) -> Any:
     """Return y, or weights, in the order of the samples of X.
 
-    If X is a frame with an index of samples and steps, and y has an index of samples, they are matched by
-    it; the default index 0, 1, ... of a y says nothing if the samples have other names. Else y is returned
-    as it is.
+    If X is a frame with an index of samples and steps and y has an index of samples, they are matched by
+    index. The default index 0, 1, ... of a y is ignored if the samples have other names. Otherwise y is
+    returned unchanged.
     """
     index: Any = getattr(y, "index", None)
     if not _has_steps(X) or not hasattr(index, "get_indexer"):
@@ -239,7 +239,7 @@ def _has_steps(X: Any) -> bool:
 
 
 def _sample_ids(X: Any) -> Any:
-    """Return the sample of each row of a frame, as an index; the rows of a sample are consecutive."""
+    """Return the sample of each row of a frame, as an index; rows of a sample must be consecutive."""
     if any(X.index.get_level_values(level).isna().any() for level in range(X.index.nlevels)):
         raise InputError("The index of X must name the sample and the step of every row, got a missing one.")
     samples = X.index.droplevel(-1)
@@ -257,7 +257,7 @@ def _is_series(cell: Any) -> bool:
 
 
 def _rows_of_cells(samples: NDArray[Any]) -> list[Any]:
-    """Return the samples, one row of cells each; all channels of a sample have the same length."""
+    """Return the samples, each from one row of cells, whose channels must have the same length."""
     rows = []
     for sample, cells in enumerate(samples):
         lengths = {len(cell) if _is_series(cell) else 0 for cell in cells}
@@ -272,7 +272,7 @@ def _rows_of_cells(samples: NDArray[Any]) -> list[Any]:
 def read_streams(estimator: Any, X: Any, *, reset: bool) -> list[Floats]:
     """Return X as recordings: one array or frame, a list of arrays, or `(n, time, channels)`.
 
-    `reset` sets the estimator's `n_features_in_`, the channels; otherwise X must agree with it.
+    `reset` sets the estimator's `n_features_in_`, the number of channels; otherwise X must match it.
     """
     several = isinstance(X, list | tuple) and bool(X) and all(np.ndim(each) == 2 for each in X)
     if not several and getattr(X, "ndim", 2) != 3:
@@ -290,7 +290,7 @@ def read_streams(estimator: Any, X: Any, *, reset: bool) -> list[Floats]:
 
 
 def as_series(recordings: list[Floats]) -> Series:
-    """Return recordings as series, shorter ones padded with zeros at their end."""
+    """Return recordings as series, padding shorter ones with zeros at the end."""
     lengths = np.array([len(each) for each in recordings])
     values = np.zeros((len(recordings), lengths.max(), recordings[0].shape[1]))
     for row, each in zip(values, recordings, strict=True):

@@ -23,18 +23,18 @@ from hadamrnn.network import Network
 
 
 class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
-    """A regressor of series that fits in kilobytes, by squared error.
+    """A regressor for series that takes kilobytes, minimising the squared error.
 
     X, the parameters and the other attributes are those of `HadamRNNClassifier`, without `class_weight`,
-    `classes_` and "count": "auto" is "ridge" or "gradient". Unless parameters describe a `Network`, "ridge"
-    compares linear networks too, which follow levels and trends beyond the range of training. y is `(n,)` or
-    `(n, targets)`; it is standardised here, and predictions are in its units.
+    `classes_` and the solver "count"; "auto" means "ridge" or "gradient". Unless parameters describe a
+    `Network`, "ridge" also tries linear networks, which follow levels and trends beyond the range of training.
+    y is `(n,)` or `(n, targets)`. It is standardised internally, and predictions are in its units.
 
     Attributes
     ----------
     target_offset_, target_scale_ : ndarray `(targets,)`
         y = output * target_scale_ + target_offset_.
-    loss_curve_ : list of float, the loss of each step, of standardised targets, by gradients
+    loss_curve_ : list of float, the loss of each step with gradients, on standardised targets
 
     Examples
     --------
@@ -48,7 +48,7 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
     target_scale_: Floats
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HadamRNNRegressor:
-        """Fit the network to one more part of the data; see `HadamRNNClassifier.partial_fit`."""
+        """Fit the network to the next part of the data; see `HadamRNNClassifier.partial_fit`."""
         series, columns = self._read(X, y, reset=not hasattr(self, "_stream"))
         self._fit_part(series, columns, align(X, sample_weight))
         return self

@@ -1,21 +1,21 @@
-"""Ridge regression in closed form, its penalty chosen by the leave-one-out error.
+"""Ridge regression in closed form, with the penalty chosen by leave-one-out error.
 
     minimise   sum_i w_i |y_i - V z_i - b|^2 + penalty W |V|^2              W = sum_i w_i
 
-Features z are centred with unit spread, so a penalty means the same on all data. One eigendecomposition,
-of the Gram matrix of the rows or of the covariance, whichever is smaller, serves all penalties, and gives the
+Features z are centred and have unit spread, so a penalty means the same on all data. One eigendecomposition,
+of the rows' Gram matrix or of the covariance, whichever is smaller, serves all penalties. It also gives the
 prediction for every fold F of rows by a fit without them:
 
     y_F - out_F = (I - H_FF diag(w_F))^-1 (y_F - V z_F - b)    H_ij = z_i' (Z'wZ + penalty W I)^-1 z_j + 1/W
 
-Leave-one-out leaves out one group G of equal rows at a time (`Target.groups`), because a copy
-of a row would predict it. All entries of H_GG are then equal to h, and the inverse is explicit:
+Leave-one-out leaves out one group G of equal rows at a time (`Target.groups`), because a copy of a row would
+predict it. All entries of H_GG then equal some h, and the inverse is explicit:
 
     out_G = V z_G + b - h sum_{i in G} w_i (y_i - V z_i - b) / (1 - h sum_{i in G} w_i)
 
-Rows that predict each other without being equal, like overlapping windows, are passed as `folds`.
-`Moments` add up, so rows may arrive in parts; the error is then that of the rows passed to `solve`.
-All is float64 in torch, whose threads belong to the caller's thread: numpy's are shared by the process.
+Rows that predict each other without being equal, such as overlapping windows, are passed as `folds`.
+`Moments` can be added, so rows may arrive in parts; the error is then measured on the rows passed to `solve`.
+Everything is float64 in torch, which limits threads per calling thread; numpy does so for the whole process.
 Start reading at `solve`.
 """
 
@@ -30,10 +30,10 @@ from torch import Tensor
 from hadamrnn.estimators.target import Target
 
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-6, 5))
-CONSTANT = 1e-9  # a spread below this share of the largest mean is rounding
-LEAST_EIGENVALUE = 1e-13  # relative to the largest; smaller ones are amplified rounding
-LEAST_SHARE = 1e-12  # limit on 1 - h w: leaving out a group that is all of the data says nothing
-OWNER_FOLDS = 10  # limit on folds if the caller names the owners of rows
+CONSTANT = 1e-9  # a spread below this fraction of the largest mean is rounding error
+LEAST_EIGENVALUE = 1e-13  # relative to the largest; smaller ones are rounding errors
+LEAST_SHARE = 1e-12  # lower limit on 1 - h w, which is 0 for a group that is all of the data
+OWNER_FOLDS = 10  # most folds if the caller names the owners of rows
 PART_VALUES = 1 << 20  # feature values processed at once
 
 
@@ -45,7 +45,7 @@ def row_parts(values: Tensor) -> Iterator[slice]:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sufficient statistics of a ridge regression: weight, means and products about the means."""
+    """Sufficient statistics of a ridge regression: total weight, means, and products about the means."""
 
     weight: float
     feature_mean: Tensor  # (features,)
@@ -84,9 +84,9 @@ class Moments:
 class Solution:
     """The fit `target ~ (feature - mean) / spread @ coefficients + intercept`.
 
-    `coefficients` are `(features, outputs)`; a constant feature has spread infinity. `held_out` are the
-    predictions for the rows, by fits without their group, and `error` is the target's. `weight` is W.
-    `moments` are those of all samples if the solution needed them.
+    `coefficients` are `(features, outputs)`, and a constant feature has infinite spread. `held_out` has the
+    predictions for the rows by fits without their group, and `error` is their error. `weight` is W. `moments`
+    are the moments of all samples, if the solution needed them.
     """
 
     mean: Tensor
@@ -111,14 +111,14 @@ def solve(
     folds: Tensor | None = None,
     moments: Moments | None = None,
 ) -> Solution:
-    """Return the fit with the penalty of the least error, the later one on a tie.
+    """Return the fit with the penalty of least error; on a tie, the later candidate.
 
     Args:
-        features: `(n, features)` of all samples, or of those that measure the error.
+        features: `(n, features)` of all samples, or of those on which the error is measured.
         target: target of these samples, with positive weights.
         penalties: candidates for the penalty.
-        folds: fold number of each row; a fold is left out as a whole. By default the
-            owners of the target, if any, otherwise single rows.
+        folds: fold number of each row; a fold is left out as a whole. By default, the owners in the
+            target are the folds, if there are any, otherwise single rows.
         moments: moments of all samples, if these are only some of them.
 
     >>> from hadamrnn.estimators.target import ValueTarget
@@ -151,7 +151,7 @@ def solve(
 
 
 def cross_validate(gram: Tensor, target: Target, folds: Tensor | None = None) -> tuple[float, float]:
-    """Return the least error of held-out rows, and its penalty, from sqrt(w) Z Z' sqrt(w)."""
+    """Return the least error on held-out rows and its penalty, from sqrt(w) Z Z' sqrt(w)."""
     return _least_error(_Rows(gram, target, folds), target, PENALTIES)
 
 
@@ -163,7 +163,7 @@ def _least_error(
 
 
 class _Rows:
-    """sqrt(w) Z Z' sqrt(w) = Q diag(values) Q', for fewer rows than features."""
+    """The decomposition sqrt(w) Z Z' sqrt(w) = Q diag(values) Q', for fewer rows than features."""
 
     def __init__(self, gram: Tensor, target: Target, folds: Tensor | None) -> None:
         self._target, self._folds = target, folds
@@ -182,7 +182,7 @@ class _Rows:
 
 
 class _Gram(_Rows):
-    """Rows of features, or a matrix of their products."""
+    """Rows of features, or a matrix of their inner products."""
 
     def __init__(self, features: Tensor, target: Target, folds: Tensor | None) -> None:
         self.mean = target.mean(features)
@@ -197,7 +197,7 @@ class _Gram(_Rows):
 
 
 class _Covariance:
-    """Z'wZ = Q diag(values) Q', for fewer features than rows."""
+    """The decomposition Z'wZ = Q diag(values) Q', for fewer features than rows."""
 
     def __init__(self, features: Tensor, target: Target, folds: Tensor | None, moments: Moments) -> None:
         self._target, self._folds = target, folds

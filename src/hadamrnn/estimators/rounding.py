@@ -1,8 +1,7 @@
-"""Round V to the grid of an integer network while changing its outputs on data as little as possible.
+"""Round V to the grid of an integer network, changing its outputs on data as little as possible.
 
-Features are rounded one after the other, and the coefficients of correlated features that follow are
-adjusted to compensate. A power of two for every feature fits the grid to its coefficients, so few bits
-suffice. Start reading at `share_codes`.
+Features are rounded one after another, and the remaining coefficients are adjusted to compensate. Each feature
+has a power of two that fits the grid to its coefficients, so few bits suffice. Start reading at `share_codes`.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from torch import Tensor
 
 from hadamrnn.fixedpoint.integers import signed_range
 
-# Penalty on each standardised feature when V is rounded: new series differ in all directions.
+# Penalty on each standardised feature when V is rounded, because new series vary in all directions.
 LEAST_CURVATURE = 0.1
 MAX_EXPONENT = 15
-FINER = 3  # powers of two tried for the grid of a feature; all but the first clip
+FINER = 3  # powers of two to try for the grid of a feature; all but the first clip coefficients
 MOST_FEATURES = 2000  # limit for compensating rounding errors, which inverts a matrix of this size
 
 
 class Rounded(NamedTuple):
-    """V `(features, outputs)`, approximately codes * step * 2^-exponents."""
+    """A rounded V `(features, outputs)`, equal to about codes * step * 2^-exponents."""
 
     codes: Tensor
     exponents: Tensor  # (features,), 0..15
@@ -48,7 +47,7 @@ def share_codes(per_unit: Tensor, spread: Tensor, curvature: Tensor, bits: int) 
     lowest, highest = signed_range(bits)
     exponents, step = _grid(per_unit, lowest, highest)
     scaled = per_unit * torch.exp2(exponents)[:, None] / step
-    # One code of a feature moves the answers by its unit times the standardised feature.
+    # One code of V changes the outputs by its unit times the standardised feature.
     unit = torch.where(spread.isfinite(), spread * torch.exp2(-exponents), 0.0)
     order = torch.argsort(unit, descending=True, stable=True)
     order = order[unit[order] > 0]
@@ -62,7 +61,7 @@ def share_codes(per_unit: Tensor, spread: Tensor, curvature: Tensor, bits: int) 
 
 
 def _grid(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, float]:
-    """Return the exponents of the features, and the common step, with the least rounding errors.
+    """Return the features' exponents and the common resolution that give the least rounding errors.
 
     With few bits, a finer grid that clips a feature's largest coefficients may be closer to all of them.
     """
@@ -87,8 +86,8 @@ def _grid(per_unit: Tensor, lowest: int, highest: int) -> tuple[Tensor, float]:
 def successive(values: Tensor, metric: Tensor, lowest: int, highest: int) -> Tensor:
     """Round `values` v `(features, outputs)` to integers q with a small (q - v)' metric (q - v).
 
-    With the upper Cholesky factor R of the metric's inverse, the best compensation for rounding feature i by
-    d is to move the features j > i by d R_ij / R_ii.
+    If R is the upper Cholesky factor of the metric's inverse and rounding changes feature i by d, the best
+    compensation is to change the features j > i by d R_ij / R_ii.
     """
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(metric))
     factor = torch.linalg.cholesky(inverse, upper=True)

@@ -1,9 +1,9 @@
 """Select a random network for the data: block size, leak, feature set, and as many units as fit.
 
-Candidates with the same block size and leak are drawn and run together, as one wide network whose features
-include those of each. The leave-one-out error of a ridge regression decides; on small data its mean over
-several draws. Large data often consist of windows of recordings, which predict their neighbours, so folds are
-left out there. Start reading at `select`; `network_cost` says what fits.
+Candidates with the same block size and leak are drawn and run together, as one wide network that contains their
+features. They are compared by the leave-one-out error of a ridge regression, on small data by its mean over
+several draws. Large data often consist of windows of recordings, which predict their neighbours, so whole folds
+are left out there. Start reading at `select`; `network_cost` decides what fits.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from hadamrnn.quantization.calibration import forward_layers
 from hadamrnn.training.models import RandomGenerator
 
 ACTIVATION_BITS = 12
-POOLED_BITS = 16  # for read-outs that weigh many sums of states against each other
+POOLED_BITS = 16  # activation bits for read-outs in which many sums of states nearly cancel
 FeatureSet = tuple[tuple[str, ...], int]  # kinds of read-outs, thresholds per unit
-# (block size, leak): short filters, long ones, and blocks that never forget; the smallest blocks last.
+# (block size, leak): short filters, long filters, and blocks without a leak; the smallest blocks last.
 DYNAMICS = (
     (32, (2, 3, 4, 5)),
     (32, (4, 5, 6, 7)),
@@ -39,7 +39,7 @@ DYNAMICS = (
     (128, (0,)),
     (8, (1, 2)),
 )
-# Without a search, the first entries of both lists are used.
+# Without a search, the first entry of each list is used.
 FEATURE_SETS: tuple[FeatureSet, ...] = (
     (("last", "mean", "positive", "max"), 1),
     (("mean", "positive", "max"), 1),
@@ -48,24 +48,24 @@ FEATURE_SETS: tuple[FeatureSet, ...] = (
     (("positive",), 3),
 )
 MOST_UNITS = 512
-SEARCH_SERIES = 1000  # series to compare candidates on; with more, folds are left out
+SEARCH_SERIES = 1000  # most series to compare candidates on; with more, folds are left out
 FOLDS = 5
-# Few and short series are compared with several draws of each candidate: the error of one says little.
+# On few or short series each candidate is drawn several times, because the error of a single draw is noisy.
 MOST_DRAWS, DRAWN_SERIES, DRAWN_STEPS = 6, 600, 120_000
 LEAST_ERROR = 1e-12
 NESTED = (1, 3)  # numbers of thresholds whose quantiles are nested
-THRESHOLD_SERIES = 256  # series for the quantiles that become thresholds, or all if there are fewer
+THRESHOLD_SERIES = 256  # most series for the quantiles that become thresholds
 THRESHOLD_STEPS = 8  # steps of each of these series, evenly spread
-# A threshold exceeds its quantile by this share of the unit's spread: states at rest may keep one
-# value, and rounding alone must not decide on which side of the threshold it is.
+# A threshold exceeds its quantile by this fraction of the unit's spread. States at rest may stay at one value,
+# and rounding must not decide on which side of the threshold that value is.
 MARGIN = 0.002
-ROW_BYTES = 1 << 22  # limit on the bytes of inputs or states in memory at once
+ROW_BYTES = 1 << 22  # most bytes of inputs or states in memory at once
 LANES = 16  # rows that the kernels run together
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes of the weights, biases in integers, and operations of one time step; RAM of a reservoir."""
+    """The bytes of weights and integer biases, the operations of one time step, and the RAM of a reservoir."""
 
     bytes: int
     multiplications: int
@@ -76,8 +76,8 @@ class Cost:
 def state_bits(network: Network, seq_length: int = 1) -> int:
     """Return the bits of states, biases and thresholds in the integer form of an estimator's network.
 
-    A sum over the steps of the longest series must fit 32 bits, so very long series leave fewer bits to the
-    states.
+    A sum over the steps of the longest series must fit into 32 bits, so very long series leave fewer bits for
+    the states.
     """
     if not network.is_pooled:
         return ACTIVATION_BITS
@@ -98,11 +98,11 @@ def network_cost(network: Network, activation_bits: int | None = None) -> Cost:
 
 @dataclass(frozen=True)
 class ParameterSpace:
-    """The networks that an estimator's parameters allow; None leaves a field to the selection.
+    """The networks that an estimator's parameters allow; the selection chooses the fields that are None.
 
     Args:
-        base: sizes of input and output, weight_bits, recurrence.
-        max_bytes: limit for the integer network's weights, if no `hidden_size` is given.
+        base: a network with the sizes of input and output, weight_bits and recurrence.
+        max_bytes: limit on the integer network's weights, if no `hidden_size` is given.
     """
 
     base: Network
@@ -114,7 +114,7 @@ class ParameterSpace:
     thresholds: int | None = None
 
     def candidates(self) -> list[Network]:
-        """Return the networks to compare; without a search the first one is used."""
+        """Return the networks to compare; without a search, the first is used."""
         found = [
             network
             for block_size, leak in self._dynamics()
@@ -138,7 +138,7 @@ class ParameterSpace:
         return list(dict.fromkeys(found))
 
     def _block_size(self, suggested: int) -> int:
-        """Return the block size that the parameters fix, or the suggested one if it divides the units."""
+        """Return the block size set by the parameters, or the suggested one if it divides the number of units."""
         if self.hidden_size is None:
             return suggested
         if self.num_blocks is not None:
@@ -154,7 +154,7 @@ class ParameterSpace:
         return list(dict.fromkeys(found))
 
     def _widest(self, block_size: int, leak: tuple[int, ...], features: FeatureSet) -> Network | None:
-        """Return the network with the most units that the bytes allow; None if not even a block fits."""
+        """Return the network with the most units that fit into the bytes; None if not even one block fits."""
         if self.hidden_size is not None:
             blocks = self.hidden_size // block_size if self.num_blocks is None else self.num_blocks
             return self._network(self.hidden_size, blocks, leak, features)
@@ -181,10 +181,10 @@ class ParameterSpace:
 
 
 def select(samples: Split, target: Target, candidates: list[Network], seed: int) -> SequenceModel:
-    """Return the candidate with the least cross-validation error, its signs, U, b_i and thresholds set.
+    """Return the candidate with the least cross-validation error, with signs, U, b_i and thresholds set.
 
     Args:
-        samples: standardised series; if there are many, evenly spaced ones are used.
+        samples: standardised series; if there are many, an evenly spaced subset is used.
         target: target of these series.
         seed: seed of the random weights.
     """
@@ -215,13 +215,13 @@ def select(samples: Split, target: Target, candidates: list[Network], seed: int)
 
 
 def folds_of_many(target: Target) -> Tensor | None:
-    """Return the fold of each sample if there are many; None if there are few, for leave-one-out."""
+    """Return the fold of each sample, or None for leave-one-out if there are few samples."""
     return target.folds(FOLDS) if len(target.values) > SEARCH_SERIES else None
 
 
 @dataclass(frozen=True)
 class _Pool:
-    """Candidates of one block size and leak, and the wide network whose features include those of all."""
+    """Candidates with the same block size and leak, and the wide network that contains their features."""
 
     network: Network
     members: list[Network]
@@ -232,7 +232,7 @@ class _Pool:
         return torch.arange(1, member.thresholds + 1) * each - 1
 
     def columns(self, member: Network) -> Tensor:
-        """Return the indices of the member's features in the wide network, in its order."""
+        """Return the indices of the member's features in the wide network, in the member's order."""
         wide, units = self.network.hidden_size, torch.arange(member.hidden_size)
         levels = self.levels(member).tolist() if member.thresholds else [0]
         groups = [
@@ -245,7 +245,7 @@ class _Pool:
 
     @torch.no_grad()
     def member(self, wide: SequenceModel, member: Network) -> SequenceModel:
-        """Return the member that has the first units of the wide network and their thresholds."""
+        """Return the member, which has the first units of the wide network with their thresholds."""
         model = draw_network(member, 0)
         source, cell = forward_layers(wide).cell(0), forward_layers(model).cell(0)
         for name, values in cell.named_parameters():
@@ -257,11 +257,11 @@ class _Pool:
 
 
 def _pools(candidates: list[Network]) -> Iterator[_Pool]:
-    """Group candidates that differ only in units, read-outs and nested thresholds."""
+    """Group candidates that differ only in number of units, read-outs and nested thresholds."""
     groups: dict[tuple[int, tuple[int, ...], int], list[Network]] = {}
     for network in candidates:
         nested = network.thresholds in NESTED or not network.counts_steps
-        # With few blocks only the first entries of a leak are used; the key is the first of them.
+        # With few blocks only the first entries of a leak are used, so leaks with the same ones share a key.
         key = network.block_size, network.leak[:1], NESTED[-1] if nested else network.thresholds
         groups.setdefault(key, []).append(network)
     for (block_size, _, _), members in groups.items():
@@ -285,7 +285,7 @@ def draw_network(network: Network, seed: int) -> SequenceModel:
 
 @torch.no_grad()
 def features_of(model: SequenceModel, samples: Split) -> Tensor:
-    """Return the unscaled features of each sample, float64 `(n, features)`."""
+    """Return each sample's features before scaling, float64 `(n, features)`."""
     features = torch.empty(len(samples), model.readout.in_features, dtype=torch.float64)
     start = 0
     for x, lengths in _parts(model, samples):
@@ -298,7 +298,7 @@ def features_of(model: SequenceModel, samples: Split) -> Tensor:
 def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> None:
     """Set the thresholds of each unit slightly above evenly spaced quantiles of its states.
 
-    A series of weight 2 is used twice.
+    A series of weight 2 counts twice.
     """
     if model.thresholds is None:
         return
@@ -319,12 +319,12 @@ def place_thresholds(model: SequenceModel, samples: Split, weights: Tensor) -> N
 
 
 def some_of(samples: Split, index: Tensor) -> Split:
-    """Return the samples at `index`, without a copy if that means all of them."""
+    """Return the samples at `index`, without copying if these are all samples."""
     return samples if len(index) == len(samples) else Split(*samples.batch(index))
 
 
 def _parts(model: SequenceModel, samples: Split) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Yield inputs and lengths of the samples in parts of limited size, in the type of the model."""
+    """Yield inputs and lengths of the samples in parts of limited size, in the model's dtype."""
     width = max(samples.x.shape[2], forward_layers(model).output_size)
     rows = max(1, ROW_BYTES // (8 * LANES * max(1, samples.x.shape[1]) * width)) * LANES
     for start in range(0, len(samples), rows):

@@ -1,4 +1,4 @@
-"""Series, samples and the scaling from the user's units to the network's. Start at `Scaling`."""
+"""Store series and samples, and scale them from the user's units to the network's. Start at `Scaling`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hadamrnn.quantization.calibration import RawInputs
 
 Floats = NDArray[np.float64]
 APART = 2.5  # compress a channel if its overall deviation is this many times that of its median series
-REACH = 2.0**24  # largest value over threshold: an int32 covers this range and still resolves the threshold
+REACH = 2.0**24  # largest value / threshold: int32 covers this range and still resolves the threshold
 PART_VALUES = 1 << 18  # values of X converted at once
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Series: `values` `(n, time, channels)`, zero past a row's length; `lengths` `(n,)`, or None."""
+    """Padded series: `values` `(n, time, channels)`, zero past a row's length; `lengths` `(n,)` or None."""
 
     values: Floats
     lengths: NDArray[np.int64] | None = None
@@ -51,13 +51,13 @@ class Series:
         return Series(values, None if (lengths == steps).all() else lengths)
 
     def steps_each(self) -> NDArray[np.int64]:
-        """Return the number of valid steps of each series, `(n,)`."""
+        """Return each series' number of valid steps, `(n,)`."""
         return np.full(len(self), self.values.shape[1]) if self.lengths is None else self.lengths
 
     def digests(self) -> list[bytes]:
         """Return a hash of each series: equal series have equal hashes."""
         return [
-            blake2b((row[:length] + 0.0).tobytes(), digest_size=16).digest()  # -0.0 + 0.0 is 0.0
+            blake2b((row[:length] + 0.0).tobytes(), digest_size=16).digest()  # + 0.0 turns -0.0 into 0.0
             for row, length in zip(self.values, self.steps_each().tolist(), strict=True)
         ]
 
@@ -71,11 +71,11 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Distinct samples: their series, labels `(n,)` or values `(n, targets)`, and weights `(n,)`.
+    """The distinct samples: series, labels `(n,)` or values `(n, targets)`, and weights `(n,)`.
 
-    Samples with equal series and label are one sample with the sum of their weights, so repeating a
-    sample and weighting it are equivalent. `groups` `(n,)` numbers the distinct series; `owners` `(n,)` names
-    their source, if the caller did: owners of one series are one.
+    Samples with equal series and label are merged and their weights added, so repeating a sample and weighting
+    it are equivalent. `groups` `(n,)` numbers the distinct series. `owners` `(n,)` numbers their sources, if the
+    caller names them; owners of the same series are merged.
     """
 
     series: Series
@@ -88,7 +88,7 @@ class Samples:
     def of(
         cls, series: Series, known: NDArray[Any], weights: Floats, owners: NDArray[Any] | None = None
     ) -> Samples:
-        """Return the distinct samples among these, in the order of first appearance."""
+        """Return the distinct samples, in the order of first appearance."""
         _, targets = np.unique(known, axis=0 if known.ndim > 1 else None, return_inverse=True)
         digests = series.digests()
         numbers = numbered(digests)
@@ -124,7 +124,7 @@ class Samples:
 
 
 def numbered(keys: Sequence[Any]) -> NDArray[np.int64]:
-    """Return a number for each key, the same for equal keys, in the order of their first appearance.
+    """Number the keys in the order of their first appearance; equal keys get the same number.
 
     >>> numbered(["b", "a", "b"]).tolist()
     [0, 1, 0]
@@ -135,11 +135,11 @@ def numbered(keys: Sequence[Any]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """The network's input is v = (x - offset) / scale, channel by channel.
+    """The standardisation v = (x - offset) / scale of each channel, which gives the network's input.
 
-    A channel with a threshold `knee` enters as `compress(x, knee)` instead of x.
-    A device reads raw codes r with x = r `unit`, chosen by `raw_unit`; None if no unit suits every channel.
-    `offset` is a whole number of units, so the integer network subtracts the same offset exactly.
+    A channel with a log compression threshold `knee` uses `compress(x, knee)` instead of x.
+    A device reads raw codes r with x = r `unit`, chosen by `raw_unit`; the unit is None if none suits every
+    channel. `offset` is a whole number of units, so that the integer network subtracts it exactly.
     """
 
     offset: Floats
@@ -149,7 +149,7 @@ class Scaling:
 
     @classmethod
     def of(cls, series: Series, weights: Floats) -> Scaling:
-        """Return the standardisation of these series; `weights` `(n,)` says how often each counts."""
+        """Return the standardisation of these series; `weights` `(n,)` is how often each counts."""
         mean, deviation = channel_statistics(series.values, series.lengths, weights)
         knee = _knees(series, weights, deviation)
         unit = raw_unit(series.values, np.where(knee > 0, knee, deviation))
@@ -167,7 +167,7 @@ class Scaling:
     def split(self, series: Series, dtype: Any) -> Split:
         """Return the network's inputs."""
         x = np.empty(series.values.shape, dtype)
-        with np.errstate(over="ignore"):  # values beyond float32 are far from all training data
+        with np.errstate(over="ignore"):  # values beyond float32 are far from all training data anyway
             for part, values in series.parts():
                 entered = values if self.knee is None else _compressed(values, self.knee)
                 x[part] = (entered - self.offset) / self.scale
@@ -175,15 +175,15 @@ class Scaling:
         return Split(torch.from_numpy(x), None, lengths)
 
     def raw_inputs(self, unit: float | None = None) -> RawInputs:
-        """Return the meaning of raw codes of `unit`, by default the data's own."""
+        """Return the encoding of raw codes in this `unit`, by default the data's own."""
         return RawInputs.standardised(self.offset, self.scale, self.unit if unit is None else unit, self.knee)
 
 
 def _knees(series: Series, weights: Floats, deviations: Floats) -> Floats:
     """Return the log compression threshold of each channel, a power of two; 0 for no compression.
 
-    Compressed channels have series that differ in size by orders of magnitude: at a scale that fits the
-    largest, the median one would vanish in integers. The threshold is the size of the smallest series.
+    A channel is compressed if its series differ in size by orders of magnitude. At a scale that fits the
+    largest, the median series would vanish in integers. The threshold is the size of the smallest series.
     """
     steps = np.maximum(series.steps_each(), 1)[:, None]
     sizes = np.sqrt(np.einsum("ntc,ntc->nc", series.values, series.values) / steps)  # padding is zero

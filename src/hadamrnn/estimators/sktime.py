@@ -1,4 +1,4 @@
-"""The estimators for sktime: `pip install 'hadamrnn[sktime]'`.
+"""Adapt the estimators to sktime; install with `pip install 'hadamrnn[sktime]'`.
 
 sktime passes a list of tables `(time, channels)`, which these estimators read.
 """
@@ -35,7 +35,7 @@ class SktimeAdapter(Adapter):
 
 
 class SktimeHadamRNNClassifier(SktimeAdapter, ClassifierAdapter, BaseClassifier):
-    """Passes series to `estimator`, a `HadamRNNClassifier`; None is one with default settings.
+    """Pass series to `estimator`, a `HadamRNNClassifier`; None means one with default settings.
 
     >>> from hadamrnn.estimators import HadamRNNClassifier
     >>> from hadamrnn.estimators.sktime import SktimeHadamRNNClassifier
@@ -47,7 +47,7 @@ class SktimeHadamRNNClassifier(SktimeAdapter, ClassifierAdapter, BaseClassifier)
 
 
 class SktimeHadamRNNRegressor(SktimeAdapter, RegressorAdapter, BaseRegressor):
-    """Passes series to `estimator`, a `HadamRNNRegressor`; None is one with default settings.
+    """Pass series to `estimator`, a `HadamRNNRegressor`; None means one with default settings.
 
     >>> from hadamrnn.estimators import HadamRNNRegressor
     >>> from hadamrnn.estimators.sktime import SktimeHadamRNNRegressor

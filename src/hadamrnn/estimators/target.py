@@ -1,4 +1,4 @@
-"""The targets of a fit: labels or values of weighted samples, their errors and folds."""
+"""Describe the target of a fit: labels or values of weighted samples, their errors and folds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch.nn.functional import cross_entropy
 
 SCALES = 1e-2, 1e3  # range of temperatures for the predictions
 NEWTON_STEPS = 20
-LEAST_ERROR = 1e-6  # on labels: below this every answer is right, and a larger penalty is as good
+LEAST_ERROR = 1e-6  # on labels: below this every prediction is correct, and a larger penalty is as good
 
 
 @dataclass(frozen=True, eq=False)
 class Target(ABC):
     """The target values `(n, outputs)` of a fit, with weights and groups of the samples, `(n,)`.
 
-    Samples with the same input form a group; cross-validation leaves out a whole group, with all its weight.
-    `owners`, `(n,)`, is the source of each sample, if the caller names it: then folds of owners are left out.
+    Samples with the same input form a group, and cross-validation leaves out whole groups. `owners` `(n,)` is the
+    source of each sample, if the caller names it; folds then consist of whole owners.
     """
 
     values: Tensor
@@ -31,7 +31,7 @@ class Target(ABC):
 
     @abstractmethod
     def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
-        """Return the loss of a network's outputs for each of the samples `index`."""
+        """Return the loss of a network's outputs for each sample in `index`."""
 
     @abstractmethod
     def error(self, predictions: Tensor) -> float:
@@ -39,7 +39,7 @@ class Target(ABC):
 
     @abstractmethod
     def scale(self, predictions: Tensor) -> float:
-        """Return the factor with the least loss for held-out predictions."""
+        """Return the factor that minimises the loss of held-out predictions."""
 
     @abstractmethod
     def describe(self, predictions: Tensor) -> str:
@@ -47,7 +47,7 @@ class Target(ABC):
 
     @abstractmethod
     def _stretches(self, count: int) -> Tensor:
-        """Return the fold of each sample; neighbours fall into the same one."""
+        """Return the fold of each sample; neighbours are in the same fold."""
 
     def folds(self, count: int) -> Tensor:
         """Return the fold of each sample: by owners if known, else by stretches; no group is in two folds.
@@ -79,7 +79,7 @@ class Target(ABC):
         return self.weights @ values / self.weight
 
     def loss(self, outputs: Tensor, index: Tensor) -> Tensor:
-        """Return the weighted mean loss of a network's outputs for the samples `index`."""
+        """Return the weighted mean loss of a network's outputs for the samples in `index`."""
         losses = self.losses(outputs, index)
         return ((self.weights[index] / self.weights.mean()).to(losses.dtype) * losses).mean()
 
@@ -107,9 +107,9 @@ class ValueTarget(Target):
 class LabelTarget(Target):
     """A classification target: 1 for the class of a sample and -1 for the others.
 
-    The error is cross-entropy at the best temperature times the squared error: the first says which
-    predictions are right, the second still ranks networks if all are. As in Platt's calibration a label
-    is treated as slightly uncertain, so a separable set has a finite temperature.
+    The error is the cross-entropy at the best temperature times the squared error. The first measures which
+    predictions are correct; the second still ranks networks if all are. As in Platt's calibration, a label is
+    treated as slightly uncertain, so that a separable set has a finite temperature.
     """
 
     def losses(self, outputs: Tensor, index: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class LabelTarget(Target):
         return max(float(self.mean(-(self._smoothed() * logs).sum(1))) * squared, LEAST_ERROR)
 
     def scale(self, predictions: Tensor) -> float:
-        """Return the scale with the least cross-entropy, which is convex in it: Newton's steps, bounded."""
+        """Return the scale with the least cross-entropy, which is convex in it, by bounded Newton steps."""
         smoothed, scale = self._smoothed(), 1.0
         for _ in range(NEWTON_STEPS):
             probabilities = torch.softmax(scale * predictions, dim=1)
@@ -135,7 +135,7 @@ class LabelTarget(Target):
         return scale
 
     def _stretches(self, count: int) -> Tensor:
-        """Return stretches of each class: samples may be sorted by class."""
+        """Return stretches within each class, because samples may be sorted by class."""
         folds, labels = torch.zeros(len(self.values), dtype=torch.int64), self.values.argmax(1)
         for label in labels.unique():
             folds[labels == label] = _stretches(self.weights[labels == label], count)
@@ -152,7 +152,7 @@ class LabelTarget(Target):
 
 
 def _stretches(weights: Tensor, count: int) -> Tensor:
-    """Divide samples into `count` stretches of about equal weight; return the stretch of each sample.
+    """Divide samples into `count` stretches of about equal weight; return each sample's stretch.
 
     >>> _stretches(torch.ones(7), 3).tolist()
     [0, 0, 1, 1, 1, 2, 2]
@@ -162,7 +162,7 @@ def _stretches(weights: Tensor, count: int) -> Tensor:
 
 
 def _dealt(owners: Tensor, weights: Tensor, count: int) -> Tensor:
-    """Return the fold of each sample: owners, the heaviest first, go to the lightest fold as a whole.
+    """Return the fold of each sample, assigning whole owners, heaviest first, to the lightest fold.
 
     >>> _dealt(torch.tensor([0, 0, 1, 2, 2, 2]), torch.ones(6), 2).tolist()
     [1, 1, 1, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""Export of an `IntegerModel`: C99, Arduino, JavaScript, ONNX. No torch here (`onnx.py` aside)."""
+"""Export an `IntegerModel` as C99, an Arduino library, JavaScript or ONNX. Only `onnx.py` needs torch."""
 
 from hadamrnn.export.c import export_arduino, export_c
 from hadamrnn.export.golden import Golden, draw_golden, fit_golden, make_golden

@@ -1,16 +1,16 @@
-"""C99 of an integer model: `export_c` writes a folder that builds and tests itself.
+"""Write an integer model as C99: `export_c` writes a folder that builds and tests itself.
 
-    hadamrnn.h        the program, the same for every network, with its parts hadamrnn_device.h (what is
-                      specific to devices), hadamrnn_units.h and hadamrnn_window.h; start reading there
+    hadamrnn.h        the program, the same for every network, with its parts hadamrnn_device.h (code only
+                      for devices), hadamrnn_units.h and hadamrnn_window.h; start reading there
     NAME.h            the summary, the sizes, the functions
-    NAME.c            the functions: those of hadamrnn.h for this network
+    NAME.c            the functions of hadamrnn.h, specialised for this network
     NAME_weights.h    the network as data, constants in flash
     NAME_window.h,    sliding windows over an endless stream: raw codes in, a class out every hop
     NAME_window.c
     NAME_detector.*   for an anomaly detector: raw codes in, alarms out; needs hadamrnn_detector.h
-    NAME_decision.h   when windows raise an event, if `hadamrnn tune` has chosen it
-    shared/           hadamrnn_shared.*, compiled once for any number of networks, and this one as a blob:
-                      NAME.bin, or as an array NAME_blob.h
+    NAME_decision.h   the rule by which windows raise an event, if `hadamrnn tune` was run
+    shared/           hadamrnn_shared.*, compiled once for any number of networks, and this network as a
+                      blob, NAME.bin, or as an array, NAME_blob.h
     test/             a main that replays golden vectors of the reference engine, bit for bit
     Makefile, README.md, and the files for several build systems (`metadata.py`)
 
@@ -20,7 +20,7 @@
     src/                                hadamrnn*.h, NAME.h, NAME.c, NAME_weights.h, NAME_window.*
     examples/NAME/NAME.ino              the self-test over Serial, then a class for every window of readings
 
-`fixedpoint/blob.py` lays out the data as `plan.py` plans it; the templates in `runtime/` print it.
+`fixedpoint/blob.py` lays out the data according to `plan.py`; the templates in `runtime/` print it.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def export_c(
 
     Args:
         name: prefix of every file and every symbol, a C identifier.
-        packed: store codes of U and V in weight_bits each; otherwise in one byte each, for speed.
-        golden: vectors that the self-test replays; random ones if None.
-        force: replace the files of an earlier export in a folder of that name.
+        packed: store each code of U and V in weight_bits; otherwise in one byte, for speed.
+        golden: vectors for the self-test to replay; None for random ones.
+        force: replace the files of an earlier export in `out`.
     """
     check_c_name(name)
     summary, version = summarise(model), version_numbers(package_version())
@@ -104,7 +104,7 @@ def export_c(
 
 
 def check_c_name(name: str) -> None:
-    """Refuse a name that cannot prefix C symbols or belongs to the runtime."""
+    """Refuse a name that cannot prefix C symbols or is used by the runtime."""
     check_name(name)
     if name.lower() == "hadamrnn":
         raise InputError(
@@ -236,10 +236,10 @@ def _readme(model: AnyModel, name: str, *, packed: bool, arduino: bool) -> str:
 
 
 def wrapped(values: NDArray[Any] | bytes) -> list[str]:
-    """Return comma separated numbers in lines of at most `_LINE` characters."""
+    """Return comma-separated numbers in lines of at most `_LINE` characters."""
     lines, line = [], ""
     for value in values if isinstance(values, bytes) else values.reshape(-1).tolist():
-        # C has no constant -2^31: 2^31 does not fit an int before the minus is applied.
+        # C has no constant -2^31, because 2^31 does not fit an int before the minus is applied.
         text = "(-2147483647 - 1)," if value == -(1 << 31) else f"{value},"
         if len(line) + len(text) + 1 > _LINE:
             lines.append(line)
@@ -249,7 +249,7 @@ def wrapped(values: NDArray[Any] | bytes) -> list[str]:
 
 
 def c_value(value: Any, name: str) -> str:
-    """Return a field's value as C; places are in the array `NAME_data`."""
+    """Format a field's value as C; a `Place` is an address in the array `NAME_data`."""
     if isinstance(value, tuple):
         return "{" + ", ".join(c_value(item, name) for item in value) + "}"
     if isinstance(value, Place):
@@ -290,7 +290,7 @@ def export_arduino(
     golden: Golden | None = None,
     force: bool = False,
 ) -> Path:
-    """Write the library to the new folder `out`; return it. Arguments as for `export_c`."""
+    """Write an Arduino library to the new folder `out`; return it. Arguments are those of `export_c`."""
     check_c_name(name)
     sources = source_files(model, name, packed=packed)
     tests = selftest_files(model, name, golden or draw_golden(model, sequences=2, time=8))
@@ -312,7 +312,7 @@ def export_arduino(
 
 
 def front_end_struct(front_end: FrontEnd) -> dict[str, str]:
-    """Return the fields of `hadamrnn_front_end`, name -> C, with the tables in `FRONT_END_DATA`."""
+    """Return the fields of `hadamrnn_front_end` as C by name; their tables are in `FRONT_END_DATA`."""
     _, starts = front_end_bytes(front_end)
     numbers = {name: f"{value}u" for name, value in front_end_numbers(front_end).items()}
     return numbers | {name: f"&FRONT_END_DATA[{start}]" for name, start in starts.items()}

@@ -1,4 +1,4 @@
-"""Write the detector behind a network, if it has one, as C and JavaScript."""
+"""Write a network's detector stage, if it has one, as C and JavaScript."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hadamrnn.fixedpoint.encoding import encode_raw, raw_from_inputs
 from hadamrnn.fixedpoint.model import IntegerModel
 
 RUNTIME = "hadamrnn_detector.h"
-SEQUENCES, STEPS = 2, 24  # for the self-test
+SEQUENCES, STEPS = 2, 24  # length of the self-test
 Render = Callable[..., str]
 
 
 def detector_sources(model: IntegerBase, shared: dict[str, Any], render: Render) -> dict[str, str]:
-    """Return the C of the detector, name -> text; `shared` are the variables of the network's templates."""
+    """Return the detector's C files by name; `shared` has the variables of the network's templates."""
     detection, name = detection_of(model), shared["name"]
     if detection is None:
         return {}
@@ -33,7 +33,7 @@ def detector_sources(model: IntegerBase, shared: dict[str, Any], render: Render)
 
 
 def detector_selftest(model: IntegerBase, name: str, render: Render) -> dict[str, str]:
-    """Return the self-test of the detector in C, name -> text."""
+    """Return the C files of the detector's self-test by name."""
     detection = detection_of(model)
     if detection is None or not isinstance(model, IntegerModel):
         return {}
@@ -42,7 +42,7 @@ def detector_selftest(model: IntegerBase, name: str, render: Render) -> dict[str
 
 
 def detector_js(model: IntegerBase, runtime_text: Callable[[str], str]) -> str:
-    """Return the detector as JavaScript, to follow the network."""
+    """Return the detector as JavaScript, to be appended to the network's."""
     detection = detection_of(model)
     if detection is None:
         return ""
@@ -60,7 +60,7 @@ def detector_js(model: IntegerBase, runtime_text: Callable[[str], str]) -> str:
 
 
 def golden_levels(model: IntegerBase) -> dict[str, Any]:
-    """Return samples of the self-test and their levels; none for a network without a detector."""
+    """Return the self-test's samples and their levels; none for a network without a detector."""
     detection = detection_of(model)
     if detection is None or not isinstance(model, IntegerModel):
         return {}
@@ -78,5 +78,5 @@ def _golden(model: IntegerModel, detection: Detection) -> tuple[NDArray[np.int32
 
 
 def _rows(detection: Detection) -> NDArray[np.int16]:
-    """Return the lower triangle row by row."""
+    """Return the entries of the lower triangle, row by row."""
     return detection.whitening[np.tril_indices(len(detection.whitening))]

@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 FORMAT = "hadamrnn export"
 _MAX_NAME = 40
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
-# C99 and C++: an Arduino sketch compiles the header as C++.
+# Keywords of C99 and C++, because an Arduino sketch compiles the header as C++.
 _KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const"
     " constexpr const_cast continue co_await co_return co_yield decltype default delete do double"
@@ -28,7 +28,7 @@ _KEYWORDS = frozenset(
     " switch template this thread_local throw true try typedef typeid typename typeof union unsigned using"
     " virtual void volatile wchar_t while xor xor_eq".split()
 )
-# NAME.h must hide no header that the C library, its own headers or the exported C includes.
+# NAME.h must not shadow a header that the C library or the exported C includes.
 _HEADERS = frozenset(
     "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg"
     " stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"
@@ -48,7 +48,7 @@ def macro_prefix(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise unless `name` can prefix C symbols and files.
+    """Refuse a name that cannot prefix C symbols and files.
 
     >>> check_name("my-net")
     Traceback (most recent call last):
@@ -69,7 +69,7 @@ got 'my-net'. Choose another --name.
 
 
 def check_folder(out: Path, *, force: bool) -> None:
-    """Refuse a folder that cannot take an export: a file, or a folder whose files may not be replaced."""
+    """Refuse a path that cannot hold an export: a file, or a folder with files that must not be replaced."""
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise InputError(f"--out must name a new folder, {out} is a file. Choose another.")
     if not force:
@@ -77,10 +77,10 @@ def check_folder(out: Path, *, force: bool) -> None:
 
 
 def fresh_folder(out: Path, files: Mapping[str, str | bytes], *, force: bool) -> Path:
-    """Write `files` (relative name -> content) and a manifest of their checksums to `out`; return it.
+    """Write `files`, contents by relative name, and a manifest of their checksums to `out`; return it.
 
-    An existing folder is refused; with `force` the unchanged files of an earlier export are replaced, and
-    no others: an edited file, or a user's own in the way, is refused before anything is written.
+    An existing folder is refused. With `force`, unchanged files of an earlier export are replaced, but no
+    others: if a file was edited or belongs to the user, nothing is written.
     """
     check_folder(out, force=force)
     contents = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
@@ -108,12 +108,12 @@ def fresh_folder(out: Path, files: Mapping[str, str | bytes], *, force: bool) ->
 
 
 def _replaceable(folder: Path, contents: Iterable[str]) -> set[str]:
-    """Return the files of an earlier export; raise if one was edited or another file is in the way."""
+    """Return the files of an earlier export; raise if one was edited, or if another file is in the way."""
     written = _manifest(folder)
     inside = folder.resolve()
     for name in sorted({*written, *contents} - {MANIFEST}):
         path = folder / name
-        # Do not trust a manifest: `inside / name` is elsewhere if the name is an absolute path.
+        # Do not trust the manifest: if a name is an absolute path, `inside / name` is outside the folder.
         reached = path.resolve()
         present = path.is_symlink() or path.exists()
         inner = reached == inside / name and reached.is_relative_to(inside)

@@ -1,4 +1,4 @@
-"""Golden vectors: inputs and outputs of the reference engine, which C must equal bit for bit."""
+"""Make golden vectors: inputs and outputs of the reference engine, which C must equal bit for bit."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.reservoir.model import IntegerReservoir
 
 AnyModel = IntegerModel | IntegerReservoir
-MAX_VALUES = 20_000  # numbers of a golden file, so that it fits a small board's flash
+MAX_VALUES = 20_000  # most numbers in a golden file, so that it fits into a small board's flash
 
 
 @dataclass(frozen=True, eq=False)
 class Golden:
-    """Sequences that all start at the zero state.
+    """Input sequences that start at the zero state, with the outputs of the reference engine.
 
-    Like a device, they start from raw sensor codes. `logits` has those after every step, or with
-    `every=False` only those after the last step. For dense models `raw` and `encoded` check the encoding at
-    its limits.
+    As on a device, inputs are raw sensor codes. `logits` are those after every step or, with `every=False`, only
+    after the last step. For dense models `raw` and `encoded` test the encoding at its limits.
     """
 
     inputs: NDArray[Any]  # raw codes (sequences, time, input_size) or ids (sequences, time)
@@ -38,11 +37,11 @@ class Golden:
     encoded: NDArray[np.int32]  # (samples, input_size)
     raw_clipped: NDArray[np.int64]  # (samples,)
     every: bool
-    source: str = "given codes"  # the source of the inputs, one line
+    source: str = "given codes"  # one line on where the inputs come from
 
     @property
     def input_type(self) -> str:
-        """The narrowest C type for the inputs, to save flash."""
+        """The narrowest C type that can hold the inputs, to save flash."""
         if self.inputs.ndim == 2:
             return "uint32_t"
         low, high = signed_range(16)
@@ -61,7 +60,7 @@ def draw_golden(model: AnyModel, sequences: int = 3, time: int = 16, seed: int =
     if model.input_kind == "dense":
         low, high = signed_range(model.input_bits)
         codes = rng.integers(low, high + 1, (sequences, time, model.input_size))
-        codes[0] = rng.choice([low, high], codes[0].shape)  # the first sequence walks along the edges
+        codes[0] = rng.choice([low, high], codes[0].shape)  # the first sequence has only extreme values
         inputs = raw_from_inputs(model, codes * (model.input_scale / 2.0 ** (model.input_bits - 1)))
     else:
         inputs = rng.integers(0, model.vocabulary_size, (sequences, time))
@@ -76,7 +75,7 @@ def fit_golden(
     sequences: int = 3,
     most: int = MAX_VALUES,
 ) -> Golden:
-    """Return golden vectors of raw codes or ids `(n, time, ...)`, cut to at most `most` numbers.
+    """Return golden vectors of raw codes or ids `(n, time, ...)`, truncated to at most `most` numbers.
 
     A sequence that is too long keeps its last steps, which contain the words of left-padded text.
     """
@@ -120,13 +119,13 @@ def make_golden(
 
 
 def _step_values(model: AnyModel, every: bool) -> int:
-    """Return the number of values in a golden file per step: inputs, and logits if they are checked."""
+    """Return the values in a golden file per step: inputs, and logits if they are compared."""
     width = model.input_size if model.input_kind == "dense" else 1
     return width + (model.output_size if every else 0)
 
 
 def _state_values(model: AnyModel) -> int:
-    """Return the number of values in a golden file for the last states; none for a reservoir."""
+    """Return the values in a golden file for the last states; 0 for a reservoir."""
     return 0 if isinstance(model, IntegerReservoir) else sum(model.network.widths)
 
 
@@ -152,7 +151,7 @@ def _run(
 def _raw_samples(
     model: AnyModel, rng: np.random.Generator
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Return small, large and extreme raw codes and their encodings; none if inputs are not dense."""
+    """Return small, large and extreme raw codes with their encodings; empty if inputs are not dense."""
     if model.input_kind != "dense":
         empty = np.zeros((0, 1), np.int32)
         return empty, empty, np.zeros(0, np.int64)

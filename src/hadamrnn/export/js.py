@@ -1,6 +1,6 @@
-"""JavaScript of an integer model: `export_js` writes a folder with one ES module that needs nothing else.
+"""Write an integer model as JavaScript: `export_js` writes a folder with one self-contained ES module.
 
-    NAME.js, NAME.d.ts    the runtime, with the network as data at its end; its types
+    NAME.js, NAME.d.ts    the runtime followed by the network as data; its types
     test.js, golden.json  a self-test that replays golden vectors, bit for bit: node test.js
     package.json, README.md
 
@@ -48,7 +48,7 @@ def export_js(
     golden: Golden | None = None,
     force: bool = False,
 ) -> Path:
-    """Write the JavaScript of `model` to the new folder `out`; return it. Arguments as for `export_c`."""
+    """Write `model` as JavaScript to the new folder `out`; return it. Arguments are those of `export_c`."""
     check_name(name)
     summary, levels = summarise(model), golden_levels(model)
     package = {
@@ -72,9 +72,9 @@ def export_js(
 
 
 def js_module(model: IntegerModel | IntegerReservoir, summary: Summary) -> str:
-    """Return the ES module: the runtime, then the network."""
+    """Return the text of the ES module: the runtime, then the network."""
     lines = "\n".join(f" * {line}" for line in (summary.title, *summary.lines))
-    head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # safe in a page
+    head = f"/* {MARKER} {package_version()}:\n{lines}\n */\n".replace("</", "< /")  # no </script> in a page
     is_reservoir = isinstance(model, IntegerReservoir)
     data = json.dumps(js_fields(model), separators=(",", ":")).replace("<", "\\u003c")
     runtime = runtime_text("network.js") + ("\n" + runtime_text("reservoir.js") if is_reservoir else "")
@@ -106,7 +106,7 @@ def runtime_text(file: str) -> str:
 
 
 def _common(model: IntegerModel | IntegerReservoir) -> dict[str, Any]:
-    """Return the fields on inputs and outputs that all kinds of network share."""
+    """Return the fields for inputs and outputs, which all kinds of network share."""
     dense = model.input_kind == "dense"
     offset, scale = value_scaling(model) if dense else (None, None)
     return {
@@ -167,7 +167,7 @@ def js_model(model: IntegerModel) -> dict[str, Any]:
 
 
 def _values(model: IntegerBase) -> dict[str, Any] | None:
-    """Return how a regressor's logits become values; None for other models."""
+    """Return the fields that turn a regressor's logits into values; None for other models."""
     values = value_format(model)
     if values is None:
         return None
@@ -204,14 +204,14 @@ def _layer(layer: IntegerLayer) -> dict[str, Any]:
 
 
 def packed(codes: NDArray[Any] | None, bits: int) -> tuple[int, int, str] | None:
-    """Return [count, bits, base64] of codes, signs for one bit; None stays None."""
+    """Return codes as [count, bits, base64], where codes of one bit are signs; None stays None."""
     if codes is None:
         return None
     return int(codes.size), bits, base64.b64encode(pack(codes, bits).tobytes()).decode()
 
 
 def deflated(codes: NDArray[Any]) -> str:
-    """Return int32 codes, deflated, in base64. The lowest bytes come first, because high bytes repeat."""
+    """Return int32 codes, deflated, in base64. All lowest bytes come first, because high bytes compress well."""
     planes = codes.astype("<i4").reshape(-1, 1).view(np.uint8).T
     return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 

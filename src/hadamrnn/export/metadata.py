@@ -1,4 +1,4 @@
-"""Descriptions of an exported network for readers, build systems and package managers.
+"""Describe an exported network for readers, build systems and package managers.
 
 `summarise` describes the network from its metadata. A few small files accompany the C:
 
@@ -26,16 +26,16 @@ from hadamrnn.reservoir.model import IntegerReservoir
 
 @dataclass(frozen=True)
 class Summary:
-    """A title and lines of prose that fit into a C comment."""
+    """A title and lines of text that are safe in a C comment."""
 
     title: str
     lines: tuple[str, ...]
 
 
 def summarise(model: IntegerModel | IntegerReservoir) -> Summary:
-    """Return the summary of `model`: sizes, bits, scales, then every metadata entry.
+    """Summarise `model`: sizes, bits and scales, then every metadata entry.
 
-    Metadata is the user's text, so anything that would end a comment or a line is replaced.
+    Metadata are the user's text, so anything that would end a comment or a line is replaced.
     """
     entries = [f"{plain(key)}: {plain(value)}" for key, value in sorted(model.metadata.items())]
     if isinstance(model, IntegerReservoir):
@@ -78,10 +78,10 @@ def _beyond_paper(model: IntegerModel) -> list[str]:
 
 
 def class_symbols(model: IntegerBase) -> list[tuple[str, str]]:
-    """Return the C names of the classes: the end of an enum's name, and a string literal; none without names.
+    """Return each class's enum suffix and string literal in C; empty if the classes have no names.
 
-    Enum names are ASCII and unique: the class number distinguishes names that would be equal, and
-    replaces a name without any letter.
+    Enum names are ASCII and unique: the class number is appended to names that would be equal, and replaces a
+    name without letters.
     """
     shown = [printable(name) for name in model.class_names]
     bases = [_symbol(text) for text in shown]
@@ -100,7 +100,7 @@ def class_symbols(model: IntegerBase) -> list[tuple[str, str]]:
 
 
 def _symbol(text: str) -> str:
-    """Return the letters and digits of a text in upper-case ASCII, with underscores between words."""
+    """Return a text's letters and digits in upper-case ASCII, with underscores between words."""
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"\W+", "_", ascii_text).strip("_").upper()[:40].rstrip("_")
 
@@ -113,7 +113,7 @@ def _literal(text: str) -> str:
 
 
 def plain(value: object) -> str:
-    """Return printable ASCII on one line that can neither end a comment nor open one.
+    """Convert a text to one line of printable ASCII that neither ends nor opens a comment.
 
     >>> plain("a */ b" + chr(10) + "c")
     'a * / b c'
@@ -124,7 +124,7 @@ def plain(value: object) -> str:
 
 
 def manager_files(name: str, summary: Summary) -> dict[str, str]:
-    """Return the files that Arduino and PlatformIO read, by name; sources are in the folder or in src/."""
+    """Return the files for Arduino and PlatformIO by name; sources are in the folder or in src/."""
     properties = {
         "name": name,
         "version": version_numbers(package_version()),
@@ -152,7 +152,7 @@ def manager_files(name: str, summary: Summary) -> dict[str, str]:
 
 
 def component_files(name: str, summary: Summary) -> dict[str, str]:
-    """Return the files that ESP-IDF's component manager and Zephyr read besides CMake, name -> text."""
+    """Return the files for ESP-IDF's component manager and Zephyr by name."""
     component = {"version": version_numbers(package_version()), "description": summary.title}
     return {
         "idf_component.yml": _json(component),
@@ -161,7 +161,7 @@ def component_files(name: str, summary: Summary) -> dict[str, str]:
 
 
 def version_numbers(version: str) -> str:
-    """Return the x.y.z of a version, which library managers require.
+    """Return the x.y.z part of a version, the form that library managers require.
 
     >>> version_numbers("0.1.0.dev3"), version_numbers("unknown")
     ('0.1.0', '0.0.0')

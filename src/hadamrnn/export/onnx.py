@@ -1,13 +1,13 @@
-"""Write ONNX of a run: the weight-quantized float network and the integer network, per step and per sequence.
+"""Write a run as ONNX: the weight-quantized float network and the integer network, by step and by sequence.
 
     NAME_step.onnx               x (batch, ...), h -> logits, h_next
     NAME_sequence.onnx           x (batch, time, ...) -> logits, h_last
     NAME_integer_step.onnx       the same in int64, equal to the reference engine bit for bit
     NAME_integer_sequence.onnx
 
-Every graph takes x in the units of the training data: float64 values, or ids. Its metadata has the classes,
-and offset and scale of each channel. The state of a stack, a pooled network or a reservoir has more parts
-than h: see the recipe of its kind. The float network alone needs torch; a reservoir is integers alone.
+Every graph takes x in the units of the training data, as float64 values or ids. Its metadata has the classes
+and each channel's offset and scale. The state of a stack, a pooled network or a reservoir has more parts than
+h; see the recipe of its kind. Only the float network needs torch. A reservoir has only integer graphs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def export_onnx(
     """Write the graphs of the given networks to the new folder `out`; return it.
 
     Args:
-        units, class_names: those of the float network; an integer network has its own.
+        units, class_names: for the float network; an integer network has its own.
     """
     check_name(name)
     recipes: dict[str, Recipe] = {}
@@ -89,7 +89,7 @@ def export_onnx(
 
 @dataclass(frozen=True, eq=False)
 class ValueUnits:
-    """The units that a float network was trained with; None leaves its inputs, or its outputs, as they are.
+    """The units that a float network was trained with; None leaves inputs or outputs unscaled.
 
         v = (x - offset) / scale        y = output * target_scale + target_offset
 
@@ -104,7 +104,7 @@ class ValueUnits:
 
 
 class FloatRecipe(LayeredRecipe):
-    """A `SequenceModel` of Hadamard layers that read forwards, in float32 with its quantized weights."""
+    """A `SequenceModel` of unidirectional Hadamard layers, in float32 with quantized weights."""
 
     dtype = np.float32
     element = TensorProto.FLOAT
@@ -145,10 +145,10 @@ class FloatRecipe(LayeredRecipe):
             "Add", build.op("Div", build.op("Abs", x), number(np.where(knee > 0, knee, 1))), number(1)
         )
         logarithm = build.op("Div", build.op("Log", above), number(np.log(2)))
-        octave = build.op("Floor", logarithm)  # off by one if rounding crosses a power of two
+        octave = build.op("Floor", logarithm)  # may be off by one near a power of two
         power = build.op("Pow", number(2), octave)
         rest = build.op("Sub", build.op("Div", above, power), number(1))
-        # Continuous at powers of two, so e + rest hardly changes if e is off by one.
+        # The result is continuous at powers of two, so it hardly changes if e is off by one.
         octaves = build.op("Mul", build.op("Sign", x), build.op("Add", octave, rest))
         return build.op("Where", build.constant(knee > 0, np.bool_), octaves, x)
 

@@ -1,8 +1,8 @@
-"""Recurrent networks as ONNX graphs: one step, and a whole sequence by `Scan`. No torch.
+"""Build ONNX graphs of recurrent networks: one step, and a whole sequence by `Scan`. No torch.
 
-A `Recipe` says how one network computes its layers and its read-out, in float32 or in int64 throughout; the
-graphs of a step and of a sequence are the same recipe. `LayeredRecipe` has the layers, strides and pools of a
-`Network`. Start reading at `Recipe.step` and `step_model`.
+A `Recipe` defines how a network computes its layers and its read-out, entirely in float32 or entirely in int64.
+The graphs of a step and of a sequence use the same recipe. `LayeredRecipe` adds the layers, strides and pools of
+a `Network`. Start reading at `Recipe.step` and `step_model`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IR_VERSION = 8  # supported by runtimes since 2022
 
 
 class Builder:
-    """A graph under construction; constants become initializers, which inner graphs can use too."""
+    """A graph under construction; constants become initializers, which inner graphs can also use."""
 
     def __init__(self, outer: Builder | None = None) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -51,16 +51,16 @@ class Builder:
         return name
 
 
-State = dict[str, str]  # the name of a part of the state -> a value of the graph, (batch, width)
+State = dict[str, str]  # the graph value (batch, width) of each part of the state, by name
 
 
 class Recipe(ABC):
-    """One network. Names are values of the graph; x is `(batch, ...)`."""
+    """One network. Strings are names of graph values; x is `(batch, ...)`."""
 
     dtype: Any
-    element: int  # TensorProto code of states
-    answer: int  # TensorProto code of logits
-    numbers: str  # a description of its numbers
+    element: int  # TensorProto type code of states
+    answer: int  # TensorProto type code of logits
+    numbers: str  # a description of the number format
     properties: dict[str, Any]  # metadata of the graph
     network: Architecture
 
@@ -73,8 +73,8 @@ class Recipe(ABC):
     def step(self, build: Builder, x: str, state: State) -> State:
         """Return the state after one more input.
 
-        x contains ids, or values in the units of the training data, in float64: float32 may not be able
-        to distinguish values far from 0.
+        x contains ids, or values in the units of the training data. These are float64, because float32 may
+        not distinguish values far from 0.
         """
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Recipe(ABC):
 
 
 def transform(build: Builder, h: str, width: int, num_blocks: int, dtype: Any) -> str:
-    """Return (I kron H) h by two small products: H = H_1 kron H_2, so H vec(X) = vec(H_1 X H_2')."""
+    """Return (I kron H) h by two small products, as H = H_1 kron H_2 and H vec(X) = vec(H_1 X H_2')."""
     left, right = (hadamard_matrix(order) for order in split_order(width // num_blocks))
     blocks = [-1, num_blocks, len(left), len(right)]
     x = build.op("Reshape", h, build.constant(blocks, np.int64))
@@ -174,10 +174,10 @@ def _model(
 
 
 class LayeredRecipe(Recipe):
-    """A `Network`: its layers, and the read-out of the last one.
+    """A `Network`: its layers, and the read-out of the last layer.
 
-    Its state has parts, each `(batch, width)`: h of every layer (h0, h1, ... of a stack), the sums of a
-    stride, the pools of the read-outs and the number of steps, if the network has them.
+    The parts of its state, each `(batch, width)`, are h of every layer (h0, h1, ... in a stack) and, if the
+    network has them, the sums of strides, the pools of the read-outs, and the number of steps.
     """
 
     network: Network
@@ -185,7 +185,7 @@ class LayeredRecipe(Recipe):
 
     @abstractmethod
     def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
-        """Return the input of the lowest layer, and the rows that make a step, `(batch, 1)`; None for all."""
+        """Return the lowest layer's input, and which rows make a step `(batch, 1)`; None means all."""
 
     @abstractmethod
     def layer(self, build: Builder, index: int, x: str, h: str) -> str:
@@ -227,7 +227,7 @@ class LayeredRecipe(Recipe):
         x, moves = self.admit(build, x, state)
         if self.counts:
             new["steps"] = build.op("Add", state["steps"], build.constant(1, np.int64))
-        due = None  # rows in which the layer makes a step; None for all
+        due = None  # which rows make a step in this layer; None means all
         for index in range(network.num_layers):
             name = self.hidden(index)
             h = self.layer(build, index, x, state[name])
@@ -239,7 +239,7 @@ class LayeredRecipe(Recipe):
         return {name: _where(build, moves, value, state[name]) for name, value in new.items()}
 
     def _stride(self, build: Builder, index: int, y: str, due: str | None, new: State) -> tuple[str, str]:
-        """Add y to the sum of a stride; return the next layer's input, and the rows where it makes a step."""
+        """Add y to the sum of a stride; return the next layer's input and the rows in which it makes a step."""
         name = f"sum{index}"
         total = build.op("Add", new[name], y)
         zero = build.constant(0, np.int64)
@@ -270,11 +270,11 @@ class LayeredRecipe(Recipe):
             new[kind] = _where(build, due, pooled, new[kind])
 
     def top_steps(self, build: Builder, state: State) -> str:
-        """Return the steps that the last layer made, `(batch, 1)`."""
+        """Return the number of steps that the last layer has made, `(batch, 1)`."""
         return build.op("Div", state["steps"], self._period(build, self.network.num_layers - 1))
 
     def _period(self, build: Builder, index: int) -> str:
-        """Return the number of inputs for one step of a layer, at most the largest int64."""
+        """Return the number of inputs per step of a layer, limited to the largest int64."""
         return build.constant(min(self.network.stride**index, 1 << 62), np.int64)
 
 

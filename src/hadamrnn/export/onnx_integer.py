@@ -1,7 +1,7 @@
-"""The integer network in ONNX: int64, equal to the reference engine bit for bit.
+"""Build the integer network in ONNX, in int64 and equal to the reference engine bit for bit.
 
-The equations are those of `fixedpoint.layer` and `fixedpoint.model`. ONNX shifts unsigned integers only, so a
-rounded right shift is a floored division: floor(v / 2^s) is (v - (v mod 2^s)) / 2^s, exact.
+The equations are those of `fixedpoint.layer` and `fixedpoint.model`. ONNX can shift only unsigned integers, so
+a rounded right shift becomes a floored division: floor(v / 2^s) = (v - (v mod 2^s)) / 2^s exactly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class IntegerRecipe(LayeredRecipe):
         self.properties = integer_properties(model)
 
     def admit(self, build: Builder, x: str, state: State) -> tuple[str, str | None]:
-        """Encode values; as in C, an unknown id or a step past the longest leaves the state unchanged."""
+        """Encode values; as in C, an unknown id or a step beyond `longest` leaves the state unchanged."""
         model, moves = self.model, None
         if model.longest:
             moves = build.op("Less", state["steps"], build.constant(model.longest, np.int64))
@@ -91,7 +91,7 @@ class IntegerRecipe(LayeredRecipe):
         return build.op("Add", logits, build.constant(model.output_bias, np.int64))
 
     def _features(self, build: Builder, state: State) -> list[str]:
-        """Return the values of the read-outs, times their rates if features have scales."""
+        """Return the values of the read-outs, multiplied by their rates if features have scales."""
         last = state[self.hidden(self.network.num_layers - 1)]
         values = [
             build.op("Max", last, build.constant(0, np.int64)) if kind == "last" else state[kind]
@@ -126,7 +126,7 @@ def integer_properties(model: IntegerBase) -> dict[str, Any]:
 def within(build: Builder, value: str, low: int, high: int) -> str:
     """Return `value` saturated to low..high.
 
-    ONNX Runtime's own Clip, Min and Max of int64 err on x86-64 for numbers beyond 32 bits.
+    ONNX Runtime's own Clip, Min and Max for int64 are wrong on x86-64 for numbers beyond 32 bits.
     """
     for relation, bound in (("Less", low), ("Greater", high)):
         limit = build.constant(bound, np.int64)
@@ -135,7 +135,7 @@ def within(build: Builder, value: str, low: int, high: int) -> str:
 
 
 def round_shift(build: Builder, value: str, shift: ArrayLike) -> str:
-    """Return (value + 2^(shift-1)) >> shift, with one shift for all or one per column; 0 does nothing."""
+    """Return (value + 2^(shift-1)) >> shift, with one shift for all or one per column; 0 leaves value as is."""
     units = np.left_shift(np.int64(1), np.asarray(shift, np.int64))
     if np.all(units == 1):
         return value
@@ -145,7 +145,7 @@ def round_shift(build: Builder, value: str, shift: ArrayLike) -> str:
 
 
 def encoded(build: Builder, x: str, model: IntegerBase) -> str:
-    """Return the codes of values: `encode_values`, bit for bit."""
+    """Return the codes of values, with the same bits as `encode_values`."""
     x = build.op("Div", x, build.constant(model.raw_unit, np.float64))
     x = build.op("Floor", build.op("Add", x, build.constant(0.5, np.float64)))
     x = build.op("Clip", x, *(build.constant(bound, np.float64) for bound in signed_range(32)))
@@ -160,7 +160,7 @@ def encoded(build: Builder, x: str, model: IntegerBase) -> str:
 
 
 def _compressed(build: Builder, raw: str, knee: NDArray[np.int32]) -> str:
-    """Return `compressed_codes(raw, knee)`."""
+    """Return the same bits as `compressed_codes(raw, knee)`."""
 
     def number(value: ArrayLike) -> str:
         return build.constant(value, np.int64)

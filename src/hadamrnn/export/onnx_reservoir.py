@@ -1,6 +1,6 @@
-"""A reservoir in ONNX: int64, equal to `reservoir.reference` bit for bit.
+"""Build a reservoir in ONNX, in int64 and equal to `reservoir.reference` bit for bit.
 
-A sample passes through all groups at once; masks select those in which it completes a mean.
+All groups read each sample at once; masks select the groups in which it completes a mean.
 Start reading at `ReservoirRecipe.step`.
 """
 
@@ -24,15 +24,15 @@ Indices = NDArray[np.int64]
 
 
 class Delays(NamedTuple):
-    """The cells in which the state keeps the values of each group's last d steps, the oldest first."""
+    """The state's cells for the values of each group's last d steps, oldest first."""
 
     group: Indices  # the group of each cell
-    oldest: Indices  # for each value, the cell that has the one d steps before
-    following: Indices  # for each cell, its next content: an index into all cells and then the new values
+    oldest: Indices  # for each value, the cell with the value d steps before
+    following: Indices  # for each cell, the index of its next content among all cells and the new values
 
     @classmethod
     def of(cls, groups: Sequence[Group], values: Sequence[int]) -> Delays:
-        """Return the cells for groups with these numbers of values."""
+        """Return the cells of groups with these numbers of values."""
         cells = [group.dilation * count for group, count in zip(groups, values, strict=True)]
         oldest, following = [], []
         cell, value = 0, sum(cells)
@@ -48,8 +48,8 @@ class Delays(NamedTuple):
 class ReservoirRecipe(Recipe):
     """An `IntegerReservoir` in int64, equal to the reference bit for bit.
 
-    Its state has sums of samples and delayed means of each group and channel, the delayed states `h`, the
-    counts of the features, and the number of samples.
+    The parts of its state are, for each group and channel, sums of samples and delayed means; the delayed
+    states `h`; the counts of the features; and the number of samples.
     """
 
     dtype = np.int64
@@ -68,7 +68,7 @@ class ReservoirRecipe(Recipe):
         self.group_of_feature = np.repeat(self.each_group, features.per_group)
         self.width = np.array([group.width for group in self.groups])
         self.start = np.array([group.start for group in self.groups])
-        # A feature counts after the means first + 1 to last of its group.
+        # A feature counts the means first + 1 to last of its group.
         ends = np.array([(0, *segment_ends(group, model.network.seq_length)) for group in self.groups])
         ends += self.start[:, None]
         self.first = ends[self.group_of_feature, features.segment]
@@ -86,7 +86,7 @@ class ReservoirRecipe(Recipe):
         }
 
     def step(self, build: Builder, x: str, state: State) -> State:
-        """Return the state after one more sample; after the longest window, nothing counts any more."""
+        """Return the state after one more sample; beyond the longest window, nothing is counted."""
         samples = build.op("Add", state["steps"], _number(build, 1))
         samples = build.op("Min", samples, _number(build, self.model.longest))
         times = state["steps"], samples
@@ -117,7 +117,7 @@ class ReservoirRecipe(Recipe):
         return build.op("Add", logits, _number(build, model.output_bias))
 
     def _drives(self, build: Builder, v: str, means: str) -> str:
-        """Return u of every group and channel: the mean v, or its difference to that of d steps before."""
+        """Return u of every group and channel: the mean v, or its difference from the mean d steps before."""
         is_difference = np.array([group.is_difference for group in self.groups])[self.group_of_sum]
         before = _at(build, means, self.means.oldest)
         return build.op("Sub", v, build.op("Mul", before, _number(build, is_difference)))
@@ -136,7 +136,7 @@ class ReservoirRecipe(Recipe):
         return within(build, a, *signed_range(STATE_BITS))
 
     def _is_above(self, build: Builder, h: str) -> str:
-        """Return for each feature whether its unit exceeds its threshold."""
+        """Return, for each feature, whether its unit exceeds its threshold."""
         features = self.model.features
         return build.op("Greater", _at(build, h, features.unit), _number(build, features.threshold))
 
@@ -159,11 +159,11 @@ def _number(build: Builder, value: ArrayLike) -> str:
 
 
 def _at(build: Builder, value: str, columns: Indices) -> str:
-    """Return these columns of a value."""
+    """Select these columns of a value."""
     return build.op("Gather", value, _number(build, columns), axis=1)
 
 
 def _delayed(build: Builder, delays: Delays, cells: str, values: str, moves: str) -> str:
-    """Return the cells after a step with these values, in the groups that move."""
+    """Return the cells after a step with these values, in the groups that make a step."""
     following = _at(build, build.op("Concat", cells, values, axis=1), delays.following)
     return build.op("Where", _at(build, moves, delays.group), following, cells)

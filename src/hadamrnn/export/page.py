@@ -1,8 +1,8 @@
-"""Pages in which an integer model runs: `live_network` adds one to any page, `export_page` writes a page.
+"""Write pages on which an integer model runs: `live_network` adds one to any page, `export_page` writes a page.
 
-A network with a sound front end can read the microphone (`listening_data`).
+A network with a sound front end can read the microphone (`listening_data`). The page is self-contained: it
 
-The page is self-contained: it has the runtime of `export --to js`, the network and stored sequences.
+includes the runtime of `export --to js`, the network and stored sequences.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hadamrnn.reservoir.model import IntegerReservoir
 from hadamrnn.settings import check_int
 
 MAX_SEQUENCES = 300
-MAX_CODES_BYTES = 120_000  # limit on stored sequences; base64 adds a third
+MAX_CODES_BYTES = 120_000  # most bytes of stored sequences; base64 adds a third
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,9 @@ class Stored:
 
     Args:
         codes: `(n, time, input_size)` codes or `(n, time)` ids, as the engine takes them.
-        raw: whether `codes` are raw readings, which the page encodes like a device.
+        raw: whether `codes` are raw readings, which the page encodes as a device does.
         labels: `(n,)`, or `(n, time)` if every output is used.
-        lengths: `(n,)` valid steps, None for all.
+        lengths: `(n,)` numbers of valid steps; None if all are valid.
     """
 
     codes: NDArray[Any]
@@ -63,7 +63,7 @@ def drawing_pad(
 
     Args:
         side: width and height in pixels.
-        codes: input codes of the levels 0, 1, ..., `len(codes) - 1` of a pixel.
+        codes: input codes for the pixel levels 0, 1, ..., `len(codes) - 1`.
         box: height of a drawing after scaling, in pixels.
         radius: radius of the pen in pixels.
         by_mass: whether to centre a drawing by its centre of mass instead of its bounding box.
@@ -81,10 +81,10 @@ def drawing_pad(
 
 
 def stored_rows(model: IntegerModel | IntegerReservoir, total: int, time: int) -> NDArray[np.int64]:
-    """Return the indices of the test sequences in a page: evenly spaced, as many of `total` as fit."""
+    """Return the indices of test sequences for a page: evenly spaced, as many of `total` as fit."""
     bits = model.input_size * model.input_bits
     if model.input_kind != "dense":
-        bits = model.vocabulary_size.bit_length() + 1  # ids are stored with a sign bit that they do not need
+        bits = model.vocabulary_size.bit_length() + 1  # ids are stored with a sign bit, which stays 0
     fitting = 8 * MAX_CODES_BYTES // (time * bits)
     count = max(1, min(MAX_SEQUENCES, fitting, total))
     return np.linspace(0, total - 1, count).astype(np.int64)
@@ -105,18 +105,18 @@ def live_network(
     together: str = "",
     figures: tuple[tuple[str, str], ...] = (),
 ) -> Live:
-    """Return the network for a page.
+    """Return a network as data for a page.
 
     Args:
-        classes: names of the classes; by default those of the model, otherwise numbers.
-        pad, word, sensor: sources of input that replace the stored sequences; a pad is that of `drawing_pad`.
+        classes: names of the classes; by default the model's names, or else numbers.
+        pad, word, sensor: sources of input that replace the stored sequences; `drawing_pad` makes a pad.
         word: the copy task as a typed word, two symbols per letter: an `example` to start with, the
             number of `symbols` (each 1 to `base`), the steps of the `delay`, the id of the `marker`.
         sensor: a phone's motion sensors, with nine channels as in UCI HAR: the limits `still` and `slow` of
             the clipped copies (see `with_fine`), and the readings per second, `rate`.
         clips: recordings that a network with a sound front end plays, besides the microphone.
         together: networks of a page with the same name here read the same drawing, side by side.
-        figures: labels and values to add to those of the model.
+        figures: labels and values to show in addition to the model's own.
     """
     dense = model.input_kind == "dense"
     names = [*classes] or model.class_names or [str(k) for k in range(max(model.output_size, 2))]
@@ -143,7 +143,7 @@ def live_network(
 
 
 def _layers(model: IntegerModel | IntegerReservoir) -> list[tuple[str, int]]:
-    """Return name and number of units of each layer, or of each group of a reservoir."""
+    """Return the name and number of units of each layer, or of each group of a reservoir."""
     if isinstance(model, IntegerReservoir):
         return [(group_line(group), group.units) for group in model.network.groups]
     return [(str(index), layer.hidden_size) for index, layer in enumerate(model.layers, 1)]
@@ -199,10 +199,11 @@ def live_part(*networks: Live) -> LivePart:
     return LivePart(networks, "".join(map(runtime_text, RUNTIME)))
 
 
-# The default decision for a model without one: windows have ten hops, and a class raises an event if in three
-# of four windows it leads by as much as one of two classes with this share; then none follows for a window.
+# The default decision for a model without one. Windows have ten hops. A class raises an event if it wins three
+# of four windows by at least the margin that gives one of two classes this probability. The next event can come
+# one window later.
 HOPS, NEEDED, VOTES, SURE = 10, 3, 4, 0.7
-IDLE = frozenset({"silence", "unknown", "noise", "background", "other"})  # classes that are not words
+IDLE = frozenset({"silence", "unknown", "noise", "background", "other"})  # classes that raise no event
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,10 +217,10 @@ class Clip:
 def listening_data(
     model: IntegerModel | IntegerReservoir, classes: Sequence[str], steps: int, clips: Sequence[Clip]
 ) -> dict[str, Any] | None:
-    """Return the data of `live/listening.js`; None for a network that reads no microphone.
+    """Return the data for `live/listening.js`; None for a network without a sound front end.
 
     Args:
-        steps: length of the sequences in training; the window is as long, rounded up to whole hops.
+        steps: length of the training sequences; the window has this length, rounded up to whole hops.
     """
     front_end = model.network.front_end
     if front_end is None or not front_end.is_mel or front_end.unit != 1:
@@ -245,7 +246,7 @@ def _usual_decision(model: IntegerModel | IntegerReservoir, classes: Sequence[st
 
 
 def _clip(clip: Clip, classes: Sequence[str]) -> dict[str, Any]:
-    """Return samples as indices into their distinct levels: 8-bit sound has 256 of them."""
+    """Store samples as indices into their distinct levels, of which 8-bit sound has at most 256."""
     levels, index = np.unique(clip.samples, return_inverse=True)
     return {
         "name": classes[clip.label],

@@ -1,6 +1,6 @@
-"""Lay out a reservoir as the data of `runtime/hadamrnn_reservoir.h`; plan its memory and describe it.
+"""Lay out a reservoir as data for `runtime/hadamrnn_reservoir.h`; plan its memory and describe it.
 
-`ReservoirData` corresponds to `ModelData` of a Hadamard network: the templates print either.
+`ReservoirData` is the counterpart of `ModelData`; the templates print either.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def plan_reservoir(model: IntegerReservoir) -> ReservoirPlan:
 
 
 class ReservoirData(Constants):
-    """The constants and structs of one reservoir, of its input encoding and its output values."""
+    """The constants and structs of one reservoir, including its input encoding and its output values."""
 
     def __init__(self, model: IntegerReservoir) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class ReservoirData(Constants):
 
 
 def _placed_groups(model: IntegerReservoir) -> list[Fields]:
-    """Return the groups with the offsets of their cells: wide sums; narrow delays, then states."""
+    """Return the groups with the offsets of their cells: sums in wide cells; delays, then states, in narrow ones."""
     network = model.network
     rows: list[Fields] = []
     sums = cells = 0

@@ -1,4 +1,4 @@
-"""Measure a front end on microcontrollers, apart from its network. Start reading at `measure_front_end`."""
+"""Measure a front end on microcontrollers without its network. Start reading at `measure_front_end`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hadamrnn.export.targets import (
 from hadamrnn.front_end.description import FrontEnd, front_end_bytes
 from hadamrnn.front_end.reference import compute_bands
 
-FRAMES = 3  # frames in the noise; the first frame of a signal is not counted
+FRAMES = 3  # frames in the noise; the first frame is not counted
 HEADER = """#include <stdbool.h>
 #include <stdint.h>
 void front_end_init(void);
@@ -36,15 +36,15 @@ bool front_end_push(int16_t sample, int32_t *codes);
 
 @dataclass(frozen=True)
 class FrontEndMeasurement:
-    """The bytes of a front end on a target, and its cost from one frame to the next."""
+    """The bytes of a front end on a target, and its cost per frame."""
 
     target: str
     unit: str
     code: int  # bytes of .text
-    flash: int  # code and tables
-    ram: int  # the stream with its buffers
+    flash: int  # bytes of code and tables
+    ram: int  # bytes of a stream with its buffers
     stack: int
-    hop: int  # cost of all samples from one frame to the next, and of the frame
+    hop: int  # cost per frame, including the samples from one frame to the next
     differences: int  # codes that differ from the reference
 
 
@@ -54,9 +54,9 @@ def measure_front_end(
     flags: tuple[str, ...] = ("-O2",),
     signal: NDArray[np.int16] | None = None,
 ) -> FrontEndMeasurement:
-    """Build a front end for `target`, check its codes for a signal and count; needs the target's tools.
+    """Build a front end for `target`, check its codes for a signal and measure it; needs the target's tools.
 
-    The signal has two frames or more; the default is noise.
+    The signal must have two frames or more; the default is noise.
     """
     if signal is None:
         size = front_end.frame + (FRAMES - 1) * front_end.hop
@@ -103,6 +103,6 @@ def measure_front_ends(front_end: FrontEnd) -> list[FrontEndMeasurement]:
         if not target.missing_tools:
             try:
                 rows.append(measure_front_end(front_end, target))
-            except InputError:  # too large for the target
+            except InputError:  # the front end is too large for the target
                 continue
     return rows

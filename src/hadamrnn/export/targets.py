@@ -1,9 +1,9 @@
-"""Run exported C: measure it on microcontrollers whose tools are installed, and get its answers on the host.
+"""Run exported C: measure it on microcontrollers whose tools are installed, or get its classes on the host.
 
-Cortex-M and RV32 run in QEMU, where executed instructions are counted (they are not cycles); the
-ATmega328P runs in simavr, which counts cycles. All tools are Debian packages; `missing_tools` names those
-that are not installed. `measure` finds flash, RAM, stack and the cost of a step, `classify_on_host` reads the
-classes that the C prints when it is compiled for this machine. Start reading at `measure`.
+Cortex-M and RV32 run in QEMU, which counts executed instructions (not cycles); the ATmega328P runs in simavr,
+which counts cycles. All tools are Debian packages; `missing_tools` lists those that are not installed. `measure`
+finds flash, RAM, stack and the cost of a step. `classify_on_host` compiles the C for this machine and reads the
+classes that it prints. Start reading at `measure`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Board:
     """One processor: how to compile for it and how to run the result."""
 
     name: str
-    prefix: str  # prefix of the cross tools
+    prefix: str  # prefix of the cross-compiler's tools
     flags: tuple[str, ...]
     link: tuple[str, ...]
     emulator: tuple[str, ...]
@@ -193,9 +193,9 @@ def measure(
     flags: tuple[str, ...] = ("-O2",),
     shared: bool = False,
 ) -> Measurement:
-    """Build `model` for `target`, run its self-test and count its instructions; needs the target's tools.
+    """Build `model` for `target`, run its self-test and measure it; needs the target's tools.
 
-    With `shared`, code is that of the shared runtime, and flash includes the network.
+    With `shared`, the code size is that of the shared runtime, and flash includes the network.
     """
     golden = draw_golden(model, sequences=2, time=STEPS)
     plan = memory_plan(model)
@@ -216,9 +216,9 @@ def measure(
         program = link(target, [harness, *objects], folder / "device.elf")
         code, flash, mutable = map(sum, zip(*(section_sizes(target, each) for each in objects), strict=True))
         stack = _step_stack(objects)
-        static = section_sizes(target, program)[2]  # constants too, where flash cannot be read as memory
+        static = section_sizes(target, program)[2]  # includes constants if flash cannot be read as memory
         needed = static + stack + sum(stack_frames(harness).values())
-        if needed > target.ram:  # linkers do not know about the stack
+        if needed > target.ram:  # the linker does not check the stack
             raise InputError(
                 f"{target.name}: data, stack and self-test take {needed} bytes, "
                 f"too large for its {target.ram} bytes of RAM."
@@ -247,12 +247,12 @@ def try_measure(model: AnyModel, target: Board, *, packed: bool = True) -> Measu
         return f"no {', '.join(target.missing_tools)} (Debian: {' '.join(target.packages)})"
     try:
         return measure(model, target, packed=packed)
-    except InputError as error:  # a compiler without its C library, a network too large for the target
+    except InputError as error:  # the C library is missing, or the network is too large for the target
         return str(error)
 
 
 def _step_stack(compiled: list[Path]) -> int:
-    """Return the deepest stack of a step: the frames up to its passes, and the largest frame among these."""
+    """Return the deepest stack of a step: its own frames plus the largest frame among the passes it calls."""
     usage = {function: size for each in compiled for function, size in stack_frames(each).items()}
     way = [f"{NAME}_step", "hadamrnn_step", "hadamrnn_step_id", "hadamrnn_advance_all", "hadamrnn_layer_step"]
     way.append("hadamrnn_reservoir_group_step")
@@ -283,10 +283,10 @@ def has_compiler() -> bool:
 
 
 def classify_on_host(model: AnyModel, inputs: ArrayLike) -> NDArray[np.int64]:
-    """Return the class that the compiled C finds for each sequence; needs a C compiler.
+    """Return the class that compiled C predicts for each sequence; needs a C compiler.
 
     Args:
-        inputs: raw codes `(batch, time, input_size)` for dense models, `(batch, time)` ids for the others.
+        inputs: raw codes `(batch, time, input_size)` for dense models, ids `(batch, time)` for others.
     """
     sequences = _checked_sequences(model, np.asarray(inputs))
     if not has_compiler():
@@ -303,7 +303,7 @@ def classify_on_host(model: AnyModel, inputs: ArrayLike) -> NDArray[np.int64]:
 
 
 def _checked_sequences(model: AnyModel, sequences: NDArray[Any]) -> NDArray[Any]:
-    """Return `sequences` if they have the shape that the C reads, which it could not check itself."""
+    """Check that `sequences` have the shape that the C expects, since the C cannot check it."""
     dense, shape = model.input_kind == "dense", sequences.shape
     channels = (model.input_size,) if dense else ()
     check_shape("Sequences", sequences, "batch", "time", *channels)
@@ -315,7 +315,7 @@ def _checked_sequences(model: AnyModel, sequences: NDArray[Any]) -> NDArray[Any]
 
 
 def _checked(command: list[str], folder: Path | None = None, text: str = "") -> str:
-    """Run a command in a folder with `text` as its input; return its output, raise if it fails."""
+    """Run a command in a folder with `text` as its input; return its output, or raise if it fails."""
     result = subprocess.run(
         command, cwd=folder, input=text, capture_output=True, text=True, timeout=_TIMEOUT, check=False
     )

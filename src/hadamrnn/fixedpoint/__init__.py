@@ -1,4 +1,4 @@
-"""The integer side: `IntegerModel`, its reference engine, its file, its cost. Numpy only, no torch."""
+"""Integer networks: `IntegerModel`, its engine, its file and its cost. Needs numpy but not torch."""
 
 from hadamrnn.fixedpoint.encoding import encode_inputs as encode_inputs
 from hadamrnn.fixedpoint.encoding import encode_raw as encode_raw

@@ -4,13 +4,13 @@ A decision says when the logits of a stream of windows raise an event:
 
     margin = least(largest logit - second largest, 2^31 - 2)        |logit| if there is only one
     vote   = class of the largest logit if margin >= its threshold, else none
-    event  = vote if k of the last n votes are for it, and no event was raised within the refractory windows
+    event  = vote if k of the last n votes are for it, and no event was raised in the refractory windows before
 
-An event clears the votes. A class whose threshold is `NEVER` raises nothing: it is the background. `Decider`
-is the definition; exported C and JavaScript equal it bit for bit. A model keeps either as metadata.
+An event clears the votes. A class with threshold `NEVER` is background and raises nothing. `Decider` is the
+reference, and exported C and JavaScript equal it bit for bit. A model stores either stage in its metadata.
 
-A detector compares each sample with its prediction. The network answers after every step with the sample that
-it expects next, in the units of its inputs x:
+A detector compares each sample with its prediction. After every step the network outputs the sample that it
+expects next, in the units of its inputs x:
 
     p = saturate16(round(logit M / 2^s))                          before the step
     r = x - p                                                     17 bits
@@ -22,7 +22,7 @@ it expects next, in the units of its inputs x:
 
 L is lower triangular: the inverse of the Cholesky factor of the residuals' covariance, so d is the squared
 Mahalanobis distance. Rounding is to nearest, ties towards +infinity. `logit M` stays below 2^62, and a sum
-over j, of at most 32 products, below 2^37; all else but the smoothed sum fits 32 bits.
+over j, of at most 32 products, below 2^37; everything else except the smoothed sum fits 32 bits.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ ENTRY = "decision"  # name of the metadata entry
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The rule for windows to raise an event.
+    """The rule by which windows raise an event.
 
     Args:
-        thresholds: the least margin of a vote for each class; `NEVER` for classes that raise nothing.
+        thresholds: least margin of a vote, for each class; `NEVER` for classes that raise nothing.
         needed, votes: k and n of "k of n votes".
-        refractory: number of windows after an event that raise none.
-        window, hop: length and hop of the windows in tuning, in steps.
-        rate: rows per second of the recordings in tuning; None if no rate is known.
+        refractory: number of windows after an event in which no further event is raised.
+        window, hop: length and hop of the windows used for tuning, in steps.
+        rate: rows per second of the recordings used for tuning; None if unknown.
     """
 
     thresholds: tuple[int, ...]
@@ -79,7 +79,7 @@ class Decision:
 
 
 def margin(logits: ArrayLike) -> tuple[int, int]:
-    """Return the class of the largest logit (the first of several) and its lead over the second.
+    """Return the class of the largest logit (the first one on a tie) and its lead over the second.
 
     >>> margin([3, 9, 7]), margin([-4])
     ((1, 2), (0, 4))
@@ -92,7 +92,7 @@ def margin(logits: ArrayLike) -> tuple[int, int]:
 
 
 class Decider:
-    """The state of a stream: feed it the logits of every window.
+    """The state of a decision on a stream, to which the logits of every window are passed.
 
     >>> decision = Decision(thresholds=(NEVER, 5), needed=2, votes=3, refractory=1, window=8, hop=4)
     >>> decider = Decider(decision)
@@ -110,7 +110,7 @@ class Decider:
         return self.vote(*margin(logits))
 
     def vote(self, label: int, lead: int) -> int | None:
-        """Return the event that a window of this class and margin raises, or None."""
+        """Return the event that a window with this class and margin raises, or None."""
         vote = label if lead >= self.decision.thresholds[label] else None
         self._votes.append(vote)
         if self._wait:
@@ -143,11 +143,11 @@ def with_decision(model: IntegerModel, decision: Decision) -> IntegerModel:
     return replace(model, metadata={**model.metadata, ENTRY: text})
 
 
-MAX_CHANNELS = 32  # limit of the sums over channels in the header of the runtime
+MAX_CHANNELS = 32  # most channels for which the runtime's sums cannot overflow
 MAX_SMOOTHING = 15
 MAX_WARMUP = 0xFFFF
 DISTANCE_BITS = 8  # fractional bits of z
-LARGEST_BITS = 13  # limit on z: one channel contributes up to 16 deviations
+LARGEST_BITS = 13  # bits of z, which lets one channel contribute up to 16 standard deviations
 MULTIPLIER_BITS, WHITENING_BITS, MAX_SHIFT = 31, 16, 62
 
 Integers = NDArray[np.int64]
@@ -155,13 +155,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Detection(ArrayFields):
-    """The stage of a detector after its network; fields are named as in the equations above."""
+    """The stage after a detector's network; fields are named after the equations above."""
 
     multiplier: int  # M
     shift: int  # s, 1..62
     whitening: NDArray[np.int16]  # L, (channels, channels), 0 above the diagonal
     whitening_shift: NDArray[np.int8]  # s_i, (channels,), 1..62
-    smoothing: int  # k
+    smoothing: int  # k, the level is a mean over about 2^k distances
     threshold: int
     warmup: int  # samples at the start of a stream that are ignored
 
@@ -189,15 +189,15 @@ class Detection(ArrayFields):
         step: float,
         logit_scale: float,
     ) -> Detection:
-        """Round real numbers to a detector stage.
+        """Build a detector stage by rounding real numbers.
 
         Args:
-            whitening: L, of residuals in the units of the float network's inputs.
+            whitening: L, for residuals in the units of the float network's inputs.
             threshold: level above which an alarm is raised.
             smoothing: k.
-            warmup: samples at the start of a stream.
-            step: the value of one code x.
-            logit_scale: value of one integer logit, in the same unit.
+            warmup: number of samples to ignore at the start of a stream.
+            step: value of one input code.
+            logit_scale: value of one integer logit, in the same units.
         """
         matrix = np.tril(np.asarray(whitening, np.float64)) * (step * 2.0**DISTANCE_BITS)
         multiplier, shift = _scaled(np.array([logit_scale / step]), MULTIPLIER_BITS)
@@ -220,14 +220,14 @@ class Detection(ArrayFields):
         )
 
     def distances(self, codes: ArrayLike, logits: ArrayLike) -> Integers:
-        """Return d for input codes and the logits before them, both `(..., channels)`."""
+        """Return d for input codes and the logits that predicted them, both `(..., channels)`."""
         residuals = np.asarray(codes, np.int64) - self.predictions(logits)
         sums = residuals @ self.whitening.astype(np.int64).T
         z = np.clip(_rounded(sums, self.whitening_shift.astype(np.int64)), *signed_range(LARGEST_BITS))
         return np.asarray((z * z).sum(-1))
 
     def levels(self, distances: ArrayLike) -> Integers:
-        """Return the level after each distance `(time,)` of a stream, from its start."""
+        """Return the level after each distance `(time,)`, from the start of a stream."""
         values, total = [], 0
         for step, distance in enumerate(np.asarray(distances).tolist()):
             total += (distance if step >= self.warmup else 0) - (total >> self.smoothing)
@@ -242,7 +242,7 @@ class Detection(ArrayFields):
         return self.levels(self.distances(codes, np.concatenate([first, logits[:-1]])))
 
     def metadata(self) -> Metadata:
-        """Return the metadata entries that store this stage in its model."""
+        """Return the metadata entries that store this stage in a model."""
         numbers = {
             "multiplier": self.multiplier,
             "shift": self.shift,
@@ -256,7 +256,7 @@ class Detection(ArrayFields):
 
 
 def detection_of(model: IntegerBase) -> Detection | None:
-    """Return the detector stage of a model; None if it has none or a damaged one."""
+    """Return the detector stage of a model; None if it is missing or damaged."""
     try:
         numbers = json.loads(str(model.metadata["detection"]))
         channels = model.input_size
@@ -272,7 +272,7 @@ def detection_of(model: IntegerBase) -> Detection | None:
 
 
 def _scaled(values: NDArray[np.float64], bits: int) -> tuple[Integers, Integers]:
-    """Return integers of this many bits, and shifts, such that values ~ integer / 2^shift."""
+    """Return integers of this many bits and shifts, such that values ~ integer / 2^shift."""
     _, exponents = np.frexp(values)
     shifts = np.clip(bits - exponents, 1, MAX_SHIFT)
     whole = np.minimum(np.rint(np.ldexp(values, shifts)), math.ldexp(1, bits) - 1)

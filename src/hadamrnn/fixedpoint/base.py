@@ -1,4 +1,4 @@
-"""Base of the integer networks: the encoding of raw codes, and metadata for the reader."""
+"""Provide the base class of integer networks: the encoding of raw codes, and metadata for users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_CLASS_NAMES = 3000  # limit on the characters of all class names in the meta
 
 
 class IntegerBase(ArrayFields):
-    """A base for integer networks: properties of raw inputs, and class names in the metadata.
+    """Base class of integer networks: properties of raw inputs, and class names in the metadata.
 
     A subclass is a frozen dataclass with these fields or properties.
     """
@@ -56,7 +56,7 @@ class IntegerBase(ArrayFields):
 
     @property
     def every_output(self) -> bool:
-        """Read out after every step, or after the last one."""
+        """Whether the network is read out after every step instead of only after the last."""
         return self.network.every_output
 
     @property
@@ -86,7 +86,7 @@ class IntegerBase(ArrayFields):
 
     @property
     def calibrated_length(self) -> int | None:
-        """The length of the longest sequence in calibration, if the metadata has it."""
+        """The length of the longest calibration sequence, if the metadata has it."""
         length = self.metadata.get("calibrated_length")
         return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
 
@@ -106,18 +106,18 @@ class IntegerBase(ArrayFields):
 
 
 def class_metadata(names: Sequence[str]) -> Metadata:
-    """Return the metadata entry of the class names; none if they are too long for metadata."""
+    """Return the metadata entry with the class names; empty if they are too long for metadata."""
     text = json.dumps(list(names))
     return {"class_names": text} if names and len(text) <= MAX_CLASS_NAMES else {}
 
 
 def check_metadata(metadata: Mapping[str, object]) -> dict[str, str | int | float | bool]:
-    """Return a copy of `metadata`; raise unless it maps strings to short strings and finite numbers."""
+    """Return a copy of `metadata`, which must map strings to short strings and finite numbers."""
     if not isinstance(metadata, Mapping) or len(metadata) > MAX_ENTRIES:
         raise InputError(f"metadata must be a mapping of at most {MAX_ENTRIES} entries.")
     copy: dict[str, str | int | float | bool] = {}
     for name, value in metadata.items():
-        # False for inf and nan, and for an int with too many digits to print.
+        # This is False for inf and nan, and for an int with too many digits to print.
         finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
         known = isinstance(name, str) and finite
         if not (

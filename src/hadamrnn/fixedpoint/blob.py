@@ -1,9 +1,9 @@
-"""Lay out a model as the data of `runtime/hadamrnn.h`: its constants as bytes, and its structs.
+"""Lay out a model as data for `runtime/hadamrnn.h`: its constants as bytes, and its structs.
 
 `ModelData.sections` are the consecutive constants, aligned to 4 bytes, in little endian;
 `ModelData.model` and `ModelData.layers` are the fields of `hadamrnn_model` and `hadamrnn_layer` by name.
-Arrays that the network lacks are NULL pointers. A specialised build has the data as C; a shared build
-and the native engine of this package read `ModelData.blob`, the same in one file. Start at `ModelData`.
+Arrays that the network lacks are NULL pointers. A specialised build has the data as C; a shared build and this
+package's native engine read the same data from one file, `ModelData.blob`. Start at `ModelData`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ LANE_BITS = 32
 MAX_SIZE = 1 << 15  # HADAMRNN_MAX_UNITS
 Fields = Mapping[str, Any]
 
-# A blob: header, fields of the network, those of every layer, places of arrays, arrays; hadamrnn_blob.h
-# reads it in this order.
+# A blob has a header, the network's fields, each layer's fields, the offsets of arrays, and the arrays;
+# hadamrnn_blob.h reads it in this order.
 MAGIC, BLOB_VERSION = b"HRNN", 2
 HEADER = "<4sHHII"
 MODEL_FIELDS = (
@@ -71,7 +71,7 @@ class ConstantArray:
 
 
 class Constants:
-    """Consecutive arrays, with the encoding of raw codes and values that all kinds of network share."""
+    """Consecutive arrays, including the encoding of raw codes and values, which all kinds of network share."""
 
     def __init__(self) -> None:
         self.sections: list[ConstantArray] = []
@@ -91,7 +91,7 @@ class Constants:
         return Place(offset)
 
     def _values(self, model: IntegerBase) -> Fields:
-        """Return the format of a regressor's values; none for other models."""
+        """Return the fields for a regressor's values; empty for other models."""
         values = value_format(model)
         if values is None:
             return {}
@@ -102,7 +102,7 @@ class Constants:
         }
 
     def _raw(self, model: IntegerBase) -> Fields:
-        """Return the encoding of raw codes; none if they are input codes already."""
+        """Return the fields for encoding raw codes; empty if raw codes are input codes."""
         fields: dict[str, Any] = {}
         for name, each in (("raw_offset", 4), ("raw_multiplier", 4), ("raw_shift", 1), ("raw_knee", 1)):
             if (array := getattr(model, name)) is not None:
@@ -114,9 +114,9 @@ class ModelData(Constants):
     """The constants and the structs of one model.
 
     Args:
-        packed: store codes of U and V in weight_bits each; otherwise in one byte each, for speed.
-        lanes: layout for vector lanes on a host: numbers of 32 bits, shifted to the left. The contribution
-            of ids to the lowest layer comes with them, so U and the embedding are left out.
+        packed: store each code of U and V in weight_bits; otherwise in one byte, for speed.
+        lanes: use the layout for vector lanes on a host: 32-bit numbers, already shifted left. The lowest
+            layer's contribution of each id is passed separately, so U and the embedding are omitted.
     """
 
     def __init__(self, model: IntegerModel, *, packed: bool = True, lanes: bool = False) -> None:
@@ -175,7 +175,7 @@ class ModelData(Constants):
         return self._add_signs(comment, signs)
 
     def _shifted(self, name: str, comment: str, values: NDArray[Any], shift: int) -> Fields:
-        """Return the fields of numbers times 2^shift, already shifted for lanes."""
+        """Return the fields for numbers times 2^shift; for lanes the shift is already applied."""
         if self._lanes:
             values, shift = values.astype(np.int32) << shift, 0
         return {f"{name}_shift": shift, name: self._add(comment, values, self._value_bytes)}
@@ -214,7 +214,7 @@ class ModelData(Constants):
         return {**fields, **self._leaks(planned, name), **self._output(planned, name)}
 
     def _leaks(self, planned: LayerPlan, name: str) -> Fields:
-        """Return k of all units, or if they differ, that of every group or row."""
+        """Return the leak k of all units or, if they differ, of every group or row."""
         leaks = planned.layer.unit_leaks
         if len(set(leaks.tolist())) == 1:
             return {"leak": int(leaks[0])}
@@ -236,7 +236,7 @@ class ModelData(Constants):
         return fields
 
     def _readout(self, model: IntegerModel) -> Fields:
-        """Return V, b_o, thresholds and the shifts of features, the units of a read-out in whole groups."""
+        """Return V, b_o, thresholds and feature shifts, with a read-out's units padded to whole groups."""
 
         def by_groups(array: NDArray[Any], fill: int = 0) -> NDArray[Any]:
             blocks = array.reshape(*array.shape[:-1], -1, model.hidden_size)
@@ -303,7 +303,7 @@ def _padded(values: Iterable[Any], count: int, fill: Any) -> tuple[Any, ...]:
 
 
 def _in_order(fields: Fields, names: Sequence[str], base: int) -> list[int]:
-    """Return the numbers of a blob's fields, 0 for missing ones; `base` is the offset of its arrays."""
+    """Return the numbers of a blob's fields, 0 for missing fields; `base` is the offset of its arrays."""
 
     def place(value: Place | None) -> int:
         return 0 if value is None else base + value

@@ -1,9 +1,9 @@
 """Count the bytes of a network and the operations of a step, and estimate its instructions.
 
-Counted twice: as the paper counts (Section 3.6, Table 1), where W h takes d_h 2^k additions, and as
-the fast transform does it, d_h k additions. Needs neither numpy nor torch; `hadamrnn cost` prints it.
-`estimate` gives the instructions of a step on a Cortex-M4 without an emulator, and `Load` the share of a
-device that a network with its windows takes.
+Operations are counted in two ways: as in the paper (Section 3.6, Table 1), where W h takes d_h 2^k additions, and
+for the fast transform, d_h k additions. Needs neither numpy nor torch; `hadamrnn cost` prints the result.
+`estimate` gives the instructions of a step on a Cortex-M4 without an emulator, and `Load` how much of a device a
+network with its windows takes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Size:
     weights: int
     biases: int
     embedding: int
-    scales: int = 0  # for leaks, normalisation and pooled read-outs, which the paper's network lacks
+    scales: int = 0  # leaks, normalisation and pooled read-outs, which the paper's network lacks
 
     @property
     def bits(self) -> int:
-        """All bits except those of the embedding table, as in the paper's tables."""
+        """The number of bits without the embedding table, as in the paper's tables."""
         return self.signs + self.weights + self.biases + self.scales
 
     @property
     def bytes(self) -> int:
-        """`bits` in whole bytes: the weight payload of an integer file, if sizes are multiples of 8."""
+        """The number of whole bytes: the weight payload of an integer file, if sizes are multiples of 8."""
         return -(-self.bits // 8)
 
     @property
@@ -60,7 +60,7 @@ class Operations:
         return Operations(count * self.multiplications, count * self.additions)
 
     def every(self, steps: int) -> Operations:
-        """Return the mean operations of a step, rounded up, if only one in `steps` makes them."""
+        """Return the mean operations per step, rounded up, if only one step in `steps` performs them."""
         return Operations(-(-self.multiplications // steps), -(-self.additions // steps))
 
 
@@ -70,7 +70,7 @@ def add_up(parts: Sequence[Operations]) -> Operations:
 
 @dataclass(frozen=True)
 class StepCost:
-    """Operations of one time step, layer by layer, as in the paper's complexity table."""
+    """The operations of one time step by layer, as in the paper's complexity table."""
 
     input: Operations
     recurrent: Operations
@@ -86,12 +86,12 @@ def network_size(network: Network) -> Size:
 
         d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
-    for one layer; stacks have the signs, U and b_i of every cell. Without `input_bias` there is no b_i.
-    Biases take `activation_bits` each, 32 if activations stay in floating point (None). Ternary
-    weights take 2 bits. The embedding table, with `activation_bits` per entry, is listed separately.
-    Beyond the paper's network: 4 bits for the leak of each block, the same in all layers; thresholds at
-    `activation_bits`; a scale and a bias for each unit below the last layer that is normalised; 4 bits for
-    the scale of each feature that is.
+    for one layer; stacks have signs, U and b_i for every cell. Without `input_bias` there is no b_i. A bias
+    takes `activation_bits`, or 32 if activations stay in floating point (None). A ternary weight takes 2
+    bits. The embedding table, with `activation_bits` per entry, is listed separately.
+    Not in the paper's network: 4 bits for the leak of each block, shared by all layers; thresholds at
+    `activation_bits`; a scale and a bias for each normalised unit below the last layer; 4 bits for the
+    scale of each normalised feature.
 
     >>> round(network_size(Network(1, 512, 10, weight_bits=4, activation_bits=12)).kilobytes, 2)
     3.58
@@ -109,7 +109,7 @@ def network_size(network: Network) -> Size:
 def _scale_bits(network: Network, bias_bits: int) -> int:
     """Return the bits of leaks, thresholds, gains and offsets, and scales of features.
 
-    With a skip, and with pooled read-outs, only integers need the last two.
+    With a skip or pooled read-outs, only the integer network needs the last two.
     """
     integer = network.activation_bits is not None
     leaks = EXPONENT_BITS * len(network.block_leaks)
@@ -126,7 +126,7 @@ def _gains(network: Network) -> int:
 
 
 def paper_step_cost(network: Network) -> StepCost:
-    """Return the paper's count for (Block-)HadamRNN: d_h d_h / q additions for W h, no multiplication."""
+    """Return the paper's count for (Block-)HadamRNN: d_h d_h / q additions for W h, no multiplications."""
     return _step_cost(network, [size // network.num_blocks for size in network.cell_sizes])
 
 
@@ -142,16 +142,16 @@ def fast_step_cost(network: Network) -> StepCost:
 
 
 def matrix_product(entries: int, bits: int) -> Operations:
-    """Return the operations of a matrix-vector product; 1- and 2-bit weights only need additions, shifts."""
+    """Return the operations of a matrix-vector product; 1- and 2-bit weights need only additions and shifts."""
     return Operations(multiplications=0 if bits <= 2 else entries, additions=entries)
 
 
 def _step_cost(network: Network, additions: list[int]) -> StepCost:
-    """Return the operations of all cells per input step; W h takes `additions` per unit in each.
+    """Return the operations of all cells per input step, if W h takes `additions` per unit.
 
-    A leak takes one subtraction per unit, a gain one multiplication and one addition, a pooled feature one
-    addition (V then runs once per sequence, but is counted in full). With a stride s, layer l makes
-    one step in s^l, counted as a mean, and one addition per unit for the next layer.
+    A leak takes one subtraction per unit, a gain one multiplication and one addition, and a pooled feature
+    one addition (V then runs once per sequence, but is counted in full). With a stride s, layer l runs once
+    in s^l steps, which is counted as a mean, and takes one addition per unit for the next layer.
     """
     bits, directions = stored_bits(network.weight_bits), network.directions
     inputs, recurrent = [], []
@@ -176,7 +176,7 @@ def _step_cost(network: Network, additions: list[int]) -> StepCost:
     )
 
 
-USUAL_BITS = 12  # assumed for states of a network in floating point
+USUAL_BITS = 12  # assumed bits of states if the network is in floating point
 PER_STEP, PER_BLOCK, PER_UNIT, PER_DENSE_UNIT = 32.0, 3.1, 18.6, 1.4
 PER_STAGE, PER_FACTOR, PER_TERM, PER_PRODUCT_ROUNDING = 1.45, 22.0, 4.8, 3.0
 PER_SINGLE_LEAK, PER_LEAK, PER_GAIN, PER_LAYER_OUTPUT = 2.3, 11.7, 18.1, 11.1
@@ -202,7 +202,7 @@ PER_PRODUCT: dict[WeightBits, float] = {
     8: 2.69,
 }  # r_p
 PER_OUTPUT, PER_STATE = 34.1, 6.5
-PER_FEATURE = {"last": 38.9, "mean": 50.8, "max": 41.7, "positive": 41.8}  # with a scale for each feature
+PER_FEATURE = {"last": 38.9, "mean": 50.8, "max": 41.7, "positive": 41.8}  # if each feature has a scale
 GROUP = 8  # units whose weights are stored together
 
 
@@ -215,12 +215,13 @@ def estimate(network: Network) -> int:
                    + below a layer 18.1 with gains, else 11.1; at the top 5.1 to 12.6 for each pooled feature
         read-out = `estimate_readout`                           added if every step is read out
 
-    Blocks have 2^k units, or m 2^k with a factor m such as 12; 3 is for the product that rounds unless the
-    block has 4^j units. d_8 is d_h rounded up to a multiple of 8; the bracket with d_in is for two dense
-    channels or more. A layer above a stride counts once in that many steps. The constants were fitted to
-    counts (`gcc -O2`, packed weights, QEMU, as in docs/edge.md) of 280 random networks of 4 to 512 units, 1
-    to 16 channels and up to 3 layers, those of m to 9 more. Of 40 others, all are within 15 % of the count;
-    several dense channels are estimated 5 to 14 % too low (`hadamrnn bench instructions`).
+    Blocks have 2^k units, or m 2^k with a factor m such as 12. The term 3 is the product for rounding, which
+    blocks of 4^j units do not need. d_8 is d_h rounded up to a multiple of 8; the bracket with d_in is for
+    two or more dense channels. A layer above a stride counts once in that many steps. The constants were
+    fitted to counts (`gcc -O2`, packed weights, QEMU, as in docs/edge.md) for 280 random networks of 4 to 512
+    units, 1 to 16 channels and up to 3 layers; the terms in m to 9 more. For 40 other networks all estimates
+    are within 15 % of the count; with several dense channels they are 5 to 14 % too low (`hadamrnn bench
+    instructions`).
     """
     step = PER_STEP + sum(
         _layer_cost(network, layer, size_read) / float(network.stride) ** layer
@@ -230,7 +231,7 @@ def estimate(network: Network) -> int:
 
 
 def _layer_cost(network: Network, layer: int, size_read: int) -> float:
-    """Return the instructions of a layer that reads `size_read` numbers."""
+    """Estimate the instructions of a layer that reads `size_read` numbers."""
     units, leaks = network.widths[layer], set(network.block_leaks)
     factors = order_factors(units // network.num_blocks)
     each = PER_UNIT + sum(PER_STAGE if factor == 2 else PER_FACTOR + PER_TERM * factor for factor in factors)
@@ -260,7 +261,7 @@ def estimate_readout(network: Network) -> int:
 
 
 def _of_readouts(costs: Mapping[str, float], network: Network) -> float:
-    """Return the cost of the read-outs of a unit."""
+    """Return the cost of a unit's read-outs."""
     return sum(costs[kind] * features_per_unit([kind], network.thresholds) for kind in network.readouts)
 
 
@@ -270,19 +271,19 @@ def _padded(units: int) -> int:
 
 
 def _of_bits(table: dict[WeightBits, float], network: Network) -> float:
-    """Return a cost by the bits of the weights."""
+    """Look up a cost that depends on the bits of the weights."""
     if network.weight_bits is None or network.weight_bits not in table:
         raise InputError(f"Integers hold weights of 2 to 8 bits, or ternary ones, got {network.weight_bits}.")
     return table[network.weight_bits]
 
 
-CODE_BYTES, CODE_PER_LAYER = 1200, 900  # hadamrnn.h on a Cortex-M4: the first layer, each further layer
+CODE_BYTES, CODE_PER_LAYER = 1200, 900  # code on a Cortex-M4: with one layer, for each further layer
 WINDOW_BYTES = 24  # in addition to states and logits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """The budget of a network on a Cortex-M4: steps per second, MHz, and bytes; None for no limit."""
+    """The budget of a network on a Cortex-M4: steps per second, MHz, and bytes; None means no limit."""
 
     rate: float | None = None
     clock: float = 64.0
@@ -300,9 +301,9 @@ class Load:
 
     @classmethod
     def of(cls, network: Network, window: int, hop: int, step: int | None = None) -> Load:
-        """Return the load of windows of `window` steps every `hop`; `step` is a counted step, else estimated.
+        """Return the load for windows of `window` steps every `hop`; without `step`, instructions are estimated.
 
-        The stream is read by window / hop states.
+        The stream is read by window / hop overlapping states.
         """
         if network.activation_bits is None:
             network = replace(network, activation_bits=USUAL_BITS)
@@ -316,11 +317,11 @@ class Load:
         )
 
     def share(self, device: Device) -> float | None:
-        """Return the share of the clock, at one instruction per cycle; None without a rate."""
+        """Return the fraction of the clock that is used, at one instruction per cycle; None without a rate."""
         return None if device.rate is None else self.instructions * device.rate / (device.clock * 1e6)
 
     def excesses(self, device: Device) -> list[str]:
-        """Return sentences on what the device lacks; empty if it keeps up."""
+        """Return sentences on what exceeds the device's budget; empty if nothing does."""
         share, found = self.share(device), []
         if share is not None and share > 1:
             most = device.clock * 1e6 / self.instructions
@@ -338,7 +339,7 @@ class Load:
         return found
 
     def line(self, device: Device) -> str:
-        """Return the load as text.
+        """Describe the load in one line.
 
         >>> Load(50_000.0, 4300, 920).line(Device(rate=400))
         '31 % of a 64 MHz Cortex-M4, 4.2 kB flash, 0.9 kB RAM including its window'

@@ -28,7 +28,7 @@ Draw = Callable[..., Any]  # (low, high, shape) -> integers in low..high
 def draw_model(network: Network, name: str = "drawn") -> IntegerModel:
     """Return a random integer network of this shape whose states neither vanish nor mostly saturate.
 
-    An embedded input costs as much per step as a dense one, so it is drawn as one.
+    An embedded input costs as much per step as a dense one, so a dense one is used instead.
     """
     kind = "one_hot" if network.input_kind == "one_hot" else "dense"
     network = replace(network, input_kind=kind, vocabulary_size=None, padding_id=None, every_output=False)
@@ -42,7 +42,7 @@ def draw_integers(
     """Return a random integer network of any kind.
 
     Args:
-        draw: draws codes; uniform over their range by default.
+        draw: function that draws codes; by default uniformly over their range.
         input_bits: bits of dense and embedded inputs.
     """
 
@@ -77,7 +77,7 @@ def draw_integers(
 def _draw_layer(
     network: Network, index: int, input_bits: int, rng: np.random.Generator, draw: Draw
 ) -> IntegerLayer:
-    """Return a layer with the most fractional bits of its accumulator that provably fit int32."""
+    """Return a layer with as many fractional accumulator bits as provably fit int32."""
     units, seen = network.widths[index], network.cell_input_sizes[index]
     bits, hidden_shift = activation_bits(network), 2
     fields: dict[str, Any] = {
@@ -100,7 +100,7 @@ def _draw_layer(
 
 
 def _draw_output(network: Network, index: int, input_bits: int, draw: Draw) -> dict[str, Any]:
-    """Return the fields between two layers: gains up to 2, offsets up to an eighth of the range, a skip."""
+    """Draw the fields between two layers: gains up to 2, offsets up to an eighth of the range, a skip."""
     bits, units = activation_bits(network), network.widths[index]
     grown = (network.stride - 1).bit_length()
     output_bits = bits if not network.scales_layers else max(2, min(bits, 16 - grown))
@@ -118,7 +118,7 @@ def _draw_output(network: Network, index: int, input_bits: int, draw: Draw) -> d
 
 
 def _draw_features(network: Network, rng: np.random.Generator, draw: Draw) -> dict[str, Any]:
-    """Return thresholds, and scales that bring most features to a quarter of their range or more."""
+    """Draw thresholds, and scales with which most features reach a quarter of their range or more."""
     bits = activation_bits(network)
     fields: dict[str, Any] = {}
     if network.thresholds:
@@ -143,6 +143,6 @@ def _draw_features(network: Network, rng: np.random.Generator, draw: Draw) -> di
 
 
 def _small(network: Network) -> tuple[int, int]:
-    """Return a range of biases that leaves room for the other terms."""
+    """Return a range for biases that leaves room for the other terms."""
     low, high = signed_range(activation_bits(network))
     return max(low, -64), min(high, 64)

@@ -2,11 +2,11 @@
 
     values    r = round(value / raw_unit)                                             as in the training file
     raw codes x = saturate(round((r - raw_offset) * raw_multiplier / 2^raw_shift))    integers only
-    inputs    x = saturate(round(v * 2^(input_bits - 1) / input_scale))               of the float network
+    inputs    x = saturate(round(v * 2^(input_bits - 1) / input_scale))               v of the float network
 
-All round ties towards +infinity and saturate, r to int32 and x to input_bits. Shapes pass through, channels
-last. A sensor whose values span many powers of two is compressed first: `compressed_codes` takes the place
-of r. Start reading at `encode_values`.
+Ties round towards +infinity; r saturates to int32 and x to input_bits. Arrays of any shape are accepted, with
+channels last. If a sensor's values span many powers of two, `compressed_codes` replaces r. Start reading at
+`encode_values`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Inputs(Protocol):
 
 
 def encode_values(model: Inputs, values: ArrayLike) -> tuple[Codes, int]:
-    """Return the codes of values `(..., input_size)` of the training file, and how many saturated."""
+    """Return the codes of values `(..., input_size)` as in the training file, and how many saturated."""
     array = np.asarray(values, np.float64)
     _check_values(model, array)
     return encode_raw(model, raw_codes(array, model.raw_unit))
@@ -69,7 +69,7 @@ def raw_codes(values: ArrayLike, unit: float) -> NDArray[np.int64]:
 
 
 def encode_raw(model: Inputs, raw: ArrayLike) -> tuple[Codes, int]:
-    """Return the codes of raw int32 sensor codes `(..., input_size)`, and the number of saturated ones."""
+    """Return the input codes for raw int32 sensor codes `(..., input_size)`, and how many saturated."""
     array = np.asarray(raw)
     _check_channels("Raw codes", model, array)
     advice = " encode_values takes real numbers."
@@ -81,7 +81,7 @@ def encode_raw(model: Inputs, raw: ArrayLike) -> tuple[Codes, int]:
 def count_outliers(model: Inputs, values: ArrayLike) -> int:
     """Return the number of training values that exceed the range of the codes by more than one code.
 
-    The largest value of the calibration data may round to the first code outside, which loses nothing.
+    The largest calibration value may round to the first code outside the range, which is harmless.
     """
     low, high = signed_range(model.input_bits)
     codes = _wide_codes(model, raw_codes(values, model.raw_unit))
@@ -89,7 +89,7 @@ def count_outliers(model: Inputs, values: ArrayLike) -> int:
 
 
 def _wide_codes(model: Inputs, raw: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the codes of raw int32 sensor codes before they are clipped to `input_bits`."""
+    """Return the input codes for raw int32 sensor codes before they are clipped to `input_bits`."""
     values: NDArray[np.int64] = raw.astype(np.int64)
     if model.raw_offset is not None and model.raw_multiplier is not None and model.raw_shift is not None:
         shift = model.raw_shift.astype(np.int64)
@@ -102,7 +102,7 @@ def _wide_codes(model: Inputs, raw: NDArray[Any]) -> NDArray[np.int64]:
 def compressed_codes(raw: NDArray[np.int64], knee: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return `compress(raw, 2^knee)` in units of 2^-16, rounded towards zero; raw itself if knee is 0.
 
-    a = |raw| + 2^knee is e octaves above 1. A device counts leading zeros and shifts.
+    a = |raw| + 2^knee is e octaves above 1. A device computes this with leading zeros and shifts.
 
     >>> compressed_codes(np.array([0, 16, -48, 5]), np.array([4, 4, 4, 0])).tolist()
     [0, 65536, -131072, 5]
@@ -118,7 +118,7 @@ def compress(values: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
 
         sign(v) (e + a / 2^e - 1)        a = 1 + |v| / knee, 2^e <= a < 2^(e + 1)
 
-    Values well below the knee stay proportional: v / knee.
+    Values well below the knee are almost proportional, v / knee.
 
     >>> compress([0.0, 0.5, 1.0, -3.0, 1023.0], 1.0).tolist()
     [0.0, 0.5, 1.0, -2.0, 10.0]
@@ -128,7 +128,7 @@ def compress(values: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
 
 
 def expand(octaves: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
-    """Return the values that `compress` turned into `octaves`.
+    """Invert `compress`: return the values for `octaves`.
 
     >>> expand(compress([0.1, -7.0, 300.0], 0.5), 0.5).round(9).tolist()
     [0.1, -7.0, 300.0]
@@ -141,8 +141,8 @@ def expand(octaves: ArrayLike, knee: ArrayLike) -> NDArray[np.float64]:
 def encode_inputs(model: Inputs, inputs: ArrayLike) -> tuple[Codes, int]:
     """Return the codes of the float network's inputs `(..., input_size)`, and how many saturated.
 
-    Inputs are standardised values if training standardised. A model that encodes raw codes gets those, as on
-    a device: they are exact if they differ from their offset by less than 2^16.
+    If training standardised values, inputs are standardised values. For a model that reads raw codes they are
+    converted to raw codes first, which is exact for codes within 2^16 of their offset.
     """
     if model.raw_offset is not None:
         return encode_raw(model, raw_from_inputs(model, inputs))
@@ -182,8 +182,7 @@ def input_meaning(model: IntegerBase) -> str:
 def value_scaling(model: Inputs) -> tuple[list[float], list[float]]:
     """Return offset and scale of each channel: the network's input is (value - offset) / scale.
 
-    A compressed channel has the offset and scale of its octaves. A channel that the network ignores has
-    scale 1.
+    For a compressed channel they apply to its octaves. A channel that the network ignores has scale 1.
     """
     if model.raw_offset is None or model.raw_multiplier is None or model.raw_shift is None:
         return [0.0] * model.input_size, [1.0] * model.input_size
@@ -196,7 +195,7 @@ def value_scaling(model: Inputs) -> tuple[list[float], list[float]]:
 
 
 def raw_from_inputs(model: Inputs, inputs: ArrayLike) -> Codes:
-    """Return the raw codes `(..., input_size)` of the float network's inputs: the inverse of `encode_raw`.
+    """Return raw codes for the float network's inputs `(..., input_size)`: the inverse of `encode_raw`.
 
     r = raw_offset + v * 2^(input_bits - 1) / input_scale * 2^raw_shift / raw_multiplier
     """
@@ -247,28 +246,28 @@ def raw_encoding(
 
 
 MULTIPLIER_BITS, MAX_SHIFT, MAX_FRAC_BITS = 31, 62, 30
-VALUE_BITS = 53  # of a value: JavaScript represents such integers exactly
-MAX_CHARACTERS = 3000  # limit on the text of all targets in the metadata
+VALUE_BITS = 53  # bits of a value: JavaScript represents integers of this size exactly
+MAX_CHARACTERS = 3000  # longest text of all targets in the metadata
 
 
 @dataclass(frozen=True, eq=False)
 class ValueFormat:
-    """The conversion of a regressor's logits to fixed point; arrays have one entry for each target.
+    """The conversion of a regressor's logits to fixed-point values; arrays have one entry per target.
 
         value = saturate(round(logit * multiplier / 2^shift) + offset)    to 53 bits, ties towards +infinity
 
-    The real answer is value / 2^frac_bits. All targets share frac_bits: the largest one, up to 30, for which
-    every possible logit moves a value by an int32 and no value saturates. So a large offset does not make
-    the values coarser.
+    The real prediction is value / 2^frac_bits. All targets share frac_bits, which is as large as possible, up
+    to 30, such that the part of a value that comes from the logit fits int32 and no value saturates. A large
+    offset therefore costs no resolution.
     """
 
     frac_bits: int
     multiplier: NDArray[np.int32]
     shift: NDArray[np.int8]  # 1..62
-    offset: NDArray[np.int64]  # of 53 bits
+    offset: NDArray[np.int64]  # 53 bits
 
     def values(self, logits: ArrayLike) -> NDArray[np.int64]:
-        """Return the values of logits `(..., targets)`: the definition, which C equals bit for bit."""
+        """Convert logits `(..., targets)` to values; the exported C gives the same bits."""
         shift = self.shift.astype(np.int64)
         products = np.asarray(logits, np.int64) * self.multiplier.astype(np.int64)
         rounded = (products + (np.int64(1) << shift - 1) >> shift) + self.offset
@@ -276,7 +275,7 @@ class ValueFormat:
 
 
 def target_metadata(scale: ArrayLike, offset: ArrayLike) -> Metadata:
-    """Return the metadata of targets y = logit * scale + offset; none if there are too many targets."""
+    """Return the metadata for targets y = logit * scale + offset; empty if there are too many targets."""
     pairs = np.stack([np.asarray(scale, np.float64), np.asarray(offset, np.float64)], axis=1)
     for digits in (15, 9):
         text = json.dumps([[float(f"{number:.{digits}g}") for number in pair] for pair in pairs])
@@ -286,7 +285,7 @@ def target_metadata(scale: ArrayLike, offset: ArrayLike) -> Metadata:
 
 
 def target_units(model: IntegerBase) -> NDArray[np.float64] | None:
-    """Return scale and offset of every target `(targets, 2)`; None if the metadata lacks them."""
+    """Return the scale and offset of every target `(targets, 2)`; None if the metadata lacks them."""
     try:
         pairs = np.array(json.loads(str(model.metadata.get("targets", "[]"))), np.float64)
     except (ValueError, TypeError, RecursionError):

@@ -1,19 +1,19 @@
-"""The engine: run an `IntegerModel`, bit for bit as a device does.
+"""Run an `IntegerModel`, with the same bits as a device.
 
-Streaming, as a device does it:              Batch, as an evaluation does it:
+Streaming, as on a device:                   Batches, for evaluation:
 
     state = engine.init()                        result = engine.run(codes)
     engine.step(state, x)                        result.logits, result.saturations
     logits = engine.read(state)
 
-Inputs are codes: `(streams, input_size)` integers for dense models, which saturate to input_bits, or ids
-`(streams,)` for one-hot and embedded ones; `encoding.py` makes codes of raw sensor values or real numbers.
-If every block leaks, a stream may run for ever. A linear orthogonal state never forgets, so past the
-calibrated length it may outgrow its bits: it then saturates, and the state counts how often; and a sum over
-the steps ends at `longest`. Start a new state then, or use `SlidingWindow`.
+Inputs are codes: integers `(streams, input_size)` for dense models, which saturate to input_bits, or ids
+`(streams,)` for one-hot and embedded models; `encoding.py` converts raw sensor values or real numbers to codes.
+If every block leaks, a stream may run for ever. A linear orthogonal state without a leak may outgrow its bits
+beyond the calibrated length; it then saturates, and the state counts how often. A sum over steps must stop at
+`longest`. In both cases start a new state, or use `SlidingWindow`.
 
-`Engine` checks its arguments. It runs batches in the native library (`NativeNetwork`), or without one, and on
-request, with the arrays of `step.py`, which define the result: the same bits, more slowly.
+`Engine` checks its arguments. It runs batches in the native library (`NativeNetwork`). Without that library, or
+on request, it uses the numpy reference in `step.py`, which gives the same bits more slowly.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ MAX_WINDOW = (1 << 31) - 1
 
 @dataclass
 class State:
-    """The state between steps of several streams; owned by the caller."""
+    """The state of several streams between steps; owned by the caller."""
 
     hidden: list[Int32]  # h of each layer, (hidden_size, streams), activation_bits
-    sums: list[Int32]  # stride sums of each layer but the last
+    sums: list[Int32]  # stride sums of each layer except the last
     pools: Pools  # the read-outs' sums and maxima over the last layer's steps so far
     steps: int = 0
-    saturations: int = 0  # entries of states clipped so far, over all layers and streams
+    saturations: int = 0  # state entries clipped so far, over all layers and streams
 
     @property
     def h(self) -> Int32:
@@ -64,14 +64,14 @@ class State:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Logits of a batch, `(batch, output_size)` or `(batch, time, output_size)`, and clipped entries."""
+    """The logits of a batch, `(batch, output_size)` or `(batch, time, output_size)`, and the clipped entries."""
 
     logits: Int32
     saturations: int
 
 
 class Engine:
-    """The engine of one `IntegerModel`; with `native` False it only uses numpy."""
+    """The engine of one `IntegerModel`; with `native=False` it uses only numpy."""
 
     def __init__(self, model: IntegerModel, *, native: bool = True) -> None:
         self.model = model
@@ -89,7 +89,7 @@ class Engine:
         """Advance every stream by one input, in place. Clipped entries are counted in `state`.
 
         Args:
-            codes: `(streams, input_size)` or `(streams,)` ids; the axis of a single stream is optional.
+            codes: `(streams, input_size)`, or ids `(streams,)`; for a single stream the axis is optional.
         """
         streams, array = state.h.shape[1], np.asarray(codes)
         if streams == 1 and array.shape == self._input_shape:
@@ -106,16 +106,16 @@ class Engine:
     def run(
         self, codes: ArrayLike, lengths: ArrayLike | None = None, threads: int | None = None
     ) -> BatchResult:
-        """Run a batch from zero states; past its length, the state of a row no longer changes.
+        """Run a batch from zero states; past a row's length, its state no longer changes.
 
         Args:
-            codes: `(batch, time, input_size)` for dense models, `(batch, time)` ids for the others.
+            codes: `(batch, time, input_size)` for dense models, ids `(batch, time)` for others.
             lengths: number of valid steps of each row, `(batch,)`; all by default.
             threads: threads of the native library; by default one per core.
 
         Returns:
-            Logits after each row's last step; with `every_output` those of every step, and past a row's
-            length those of a zero state.
+            The logits after each row's last step; with `every_output`, after every step, where steps past a
+            row's length have the logits of a zero state.
         """
         array = np.asarray(codes)
         check_shape("A batch", array, "batch", "time", *self._input_shape)
@@ -126,7 +126,7 @@ class Engine:
         return self._run(self._saturated(inputs), ends)
 
     def _run(self, inputs: NDArray[Any], ends: NDArray[np.int64]) -> BatchResult:
-        """Run checked rows `(batch, time, ...)` from zero states, each to its end."""
+        """Run checked rows `(batch, time, ...)` from zero states, each up to its length."""
         longest_first = np.argsort(-ends, kind="stable")  # rows that are still running form a prefix
         inputs, ends = inputs[longest_first], ends[longest_first]
         state, saturations, every = self.init(len(inputs)), 0, self.model.every_output
@@ -151,9 +151,9 @@ class Engine:
         return BatchResult(found, saturations + state.saturations)
 
     def _advance(self, state: State, codes: NDArray[Any], drive: Int32) -> None:
-        """Advance the lowest layer, which reads `codes`, and every layer whose `stride` is complete.
+        """Advance the lowest layer, which reads `codes`, and every higher layer whose `stride` is complete.
 
-        `drive` is the contribution of the codes to the accumulators of the lowest layer.
+        `drive` is the codes' contribution to the lowest layer's accumulators.
         """
         stride, steps = self.model.network.stride, state.steps + 1
         for index, layer in enumerate(self._layers):
@@ -182,7 +182,7 @@ class Engine:
                 codes = self._input_codes(inputs[:, t])
                 yield codes, lowest.drive(codes)
         else:
-            # A batch repeats many words, so each distinct one is projected once.
+            # Many words repeat within a batch, so each distinct word is projected once.
             distinct, places = np.unique(inputs, return_inverse=True)
             table = lowest.drive(self._input_codes(distinct))
             for ids in places.reshape(inputs.shape).T:
@@ -199,7 +199,7 @@ class Engine:
         return (self.model.input_size,) if self.model.input_kind == "dense" else ()
 
     def _checked(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Return `codes`, dense ones as int32; raise unless they are integers that the model knows."""
+        """Return `codes`, dense ones as int32, after checking that they are integers the model knows."""
         if self.model.input_kind != "dense":
             check_integers("Token ids", codes, codes.shape, (0, self.model.vocabulary_size - 1))
             return codes
@@ -232,10 +232,10 @@ class Engine:
 
 
 class NativeNetwork:
-    """One `IntegerModel` in the native library: the bits of the numpy arrays, faster.
+    """One `IntegerModel` in the native library, which gives the same bits as the numpy reference, faster.
 
-    The library compiles `runtime/hadamrnn.h`, the program of devices, with the sequences of a batch in the
-    lanes of vectors (`kernels/native/integers.c`). Like a device it opens a blob, here with unpacked numbers.
+    The library is compiled from `runtime/hadamrnn.h`, which devices run too, with the sequences of a batch in
+    vector lanes (`kernels/native/integers.c`). Like a device it opens a blob, here with unpacked numbers.
     """
 
     def __init__(self, model: IntegerModel, library: Library) -> None:
@@ -248,7 +248,7 @@ class NativeNetwork:
     def run(self, inputs: NDArray[Any], lengths: NDArray[np.int64], threads: int) -> tuple[Int32, int]:
         """Run checked rows `(batch, time, ...)` to their lengths; return logits and clipped entries.
 
-        Codes are int32, and saturate.
+        Codes are int32 and saturate.
         """
         # All rows of a tile run as many steps as its longest row, so sort them by length.
         order = np.argsort(-lengths, kind="stable") if np.any(lengths[1:] != lengths[:-1]) else slice(None)
@@ -275,7 +275,7 @@ class NativeNetwork:
         return logits, int(saturations.sum())
 
     def _drives(self, ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return the table rows of ids, and the table of their contributions to the lowest accumulators."""
+        """Return each id's row in a table, and the table of contributions to the lowest layer's accumulators."""
         model = self._model
         place = np.zeros(model.vocabulary_size, np.int32)
         place[ids] = 1
@@ -288,9 +288,9 @@ class NativeNetwork:
 class SlidingWindow:
     """A sliding window: every `hop` inputs, `push` returns the logits of the last `window` inputs.
 
-    window / hop staggered states read the stream, and the oldest restarts after its read-out: the logits are
-    those of the window alone, as `run` gives them. One state that never restarts would be cheaper where every
-    block leaks, but it remembers what came before the window, which no training sequence contained.
+    window / hop staggered states read the stream, and the oldest restarts after its read-out, so the logits
+    depend only on the window, as those of `run` do. If every block leaks, one state that never restarts would be
+    cheaper, but it would remember samples before the window, which never happened in training.
     """
 
     def __init__(self, engine: Engine, window: int, hop: int) -> None:

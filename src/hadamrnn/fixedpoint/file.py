@@ -1,15 +1,16 @@
-"""`model.int.safetensors`: an `IntegerModel` packed to the bit, with a version and a checksum.
+"""Read and write `model.int.safetensors`: a bit-packed `IntegerModel` with a version and a checksum.
 
-The file consists of one-dimensional byte tensors, so any safetensors reader can list it. The weight
-payload is the paper's formula, each tensor rounded up to whole bytes:
+The file consists of one-dimensional byte tensors, so any safetensors reader can list it. The size of the
+weight payload follows the paper's formula, with each tensor rounded up to whole bytes:
 
     d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
-A network without b_i stores none. A stack has the first two terms and the biases of every layer, and gains,
-offsets, thresholds, leaks and the scales of features as `cost.network_size` counts them. The formula
-leaves out an embedding table and the encoding of raw codes: they are counted as `extra`, the header as
-`header`. The lowest layer's fields have the names of `IntegerLayer`, those of layer l the prefix `layer{l}.`.
-The loader trusts nothing: it bounds every size before it allocates, and a damaged file is one `InputError`.
+A network without b_i stores none. A stack has the first two terms and the biases for every layer, and gains,
+offsets, thresholds, leaks and feature scales as `cost.network_size` counts them. The formula does not count an
+embedding table and the encoding of raw codes, which are reported as `extra`, nor the header, reported as
+`header`. The lowest layer's fields have the names of `IntegerLayer`; those of layer l have the prefix
+`layer{l}.`.
+The loader trusts nothing: it bounds every size before it allocates, and raises `InputError` for a damaged file.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ VERSION = 3
 ENTRY = "hadamrnn"  # the one entry of safetensors' own metadata
 MAX_FILE_BYTES = 1 << 30
 
-# Fields of a layer and of the model besides arrays, metadata and the network.
+# Fields of a layer and of the model, except arrays, metadata and the network.
 _LAYER_SCALARS = ("input_bits", "hidden_shift", "accumulator_frac_bits", "input_bias_shift")
 _GAIN_SCALARS = ("gain_shift", "offset_shift")
 _MODEL_SCALARS = ("output_bias_shift", "input_scale", "logit_scale")
 _FEATURE_SCALARS = ("feature_bits", "feature_multiplier", "feature_shift_base")
 RAW_BITS = {"raw_offset": 32, "raw_multiplier": 17, "raw_shift": 7, "raw_knee": 6}
-EXTRAS = ("embedding_int", *RAW_BITS)  # arrays that the paper's size formula leaves out
+EXTRAS = ("embedding_int", *RAW_BITS)  # arrays that the paper's size formula does not count
 _UNSIGNED = ("leak", "feature_shift")  # feature_shift without feature_shift_base
 
 
@@ -69,7 +70,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSize:
-    """The bytes of a model file: payload (the paper's formula), extra, header; they add up to the file."""
+    """The bytes of a model file: payload (the paper's formula), extra and header, which add up to the file."""
 
     payload: int
     extra: int
@@ -81,26 +82,26 @@ class FileSize:
 
 
 def save(model: IntegerModel, path: Path | str) -> FileSize:
-    """Write `model` to `path`, whole or not at all; return its size."""
+    """Write `model` to `path` atomically; return its size."""
     data = to_bytes(model)
     write_atomically(path, data)
     return file_size(model, len(data))
 
 
 def load(path: Path | str) -> IntegerModel:
-    """Read a model; a file that is not one raises `InputError`."""
+    """Read a model; raise `InputError` if the file is not one."""
     data = read_regular(path, MAX_FILE_BYTES)
     with naming(path):
         return from_bytes(data)
 
 
 def file_size(model: IntegerModel, total: int) -> FileSize:
-    """Divide the `total` bytes of a model's file into its parts."""
+    """Divide the `total` bytes of a model's file into payload, extra and header."""
     return divided(_tensors(model), total)
 
 
 def divided(tensors: Mapping[str, Bytes], total: int) -> FileSize:
-    """Divide the `total` bytes of a file of these packed arrays."""
+    """Divide the `total` bytes of a file with these packed arrays."""
     extra = sum(len(data) for name, data in tensors.items() if name in EXTRAS)
     payload = sum(map(len, tensors.values())) - extra
     return FileSize(payload, extra, total - payload - extra)
@@ -120,20 +121,20 @@ def to_bytes(model: IntegerModel) -> bytes:
 
 
 def from_bytes(data: bytes) -> IntegerModel:
-    """Return the model that `to_bytes` turned into `data`; anything else raises `InputError`."""
+    """Return the model from the output of `to_bytes`; raise `InputError` for anything else."""
     return _assemble(*open_arrays(data, FORMAT, VERSION))
 
 
 def seal_arrays(header: dict[str, Any], tensors: dict[str, Bytes]) -> bytes:
-    """Return a file of a header and packed arrays, with a checksum."""
+    """Build a file from a header and packed arrays, with a checksum."""
     sealed = {**header, "sha256": _checksum(header, tensors)}
-    # One entry: safetensors writes several in an arbitrary order.
+    # Use a single entry, because safetensors writes several in an arbitrary order.
     data: bytes = safetensors_numpy.save(tensors, metadata={ENTRY: _canonical(sealed)})
     return data
 
 
 def open_arrays(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], dict[str, Bytes]]:
-    """Return the header and the packed arrays of a file of this kind; anything else raises `InputError`."""
+    """Return the header and the packed arrays of a file of this format; raise `InputError` otherwise."""
     header = _header(data)
     check_format(header, "The file", kind, version, "`hadamrnn quantize` writes one.")
     try:
@@ -158,7 +159,7 @@ def _header(data: bytes) -> dict[str, Any]:
 
 
 def _values(model: IntegerModel) -> dict[str, Any]:
-    """Return the fields of the model and of its layers, by their names in the file."""
+    """Return the fields of the model and its layers by their names in the file."""
     values = vars(model).copy()
     for index, layer in enumerate(model.layers):
         values |= {_prefix(index) + name: value for name, value in vars(layer).items()}
@@ -190,7 +191,7 @@ def _prefix(index: int) -> str:
 
 
 def _tensors(model: IntegerModel) -> dict[str, Bytes]:
-    """Return the packed arrays that `model` has."""
+    """Return the arrays that `model` has, packed."""
     values = _values(model)
     return {
         name: pack(array, slot.bits)
@@ -220,7 +221,7 @@ def _assemble(header: dict[str, Any], tensors: dict[str, Bytes]) -> IntegerModel
 
 
 def _check_scalars(network: Network, scalars: dict[str, Any]) -> None:
-    """Refuse names that the network does not have, and bad values of those that the loader uses."""
+    """Refuse numbers that the network does not have, and invalid values of those that the loader uses."""
     if scalars.keys() != _scalar_names(network):
         raise damaged("The file", "its list of fields is not this version's.")
     check_int("input_bits", scalars["input_bits"], 2, 16)
@@ -231,7 +232,7 @@ def _check_scalars(network: Network, scalars: dict[str, Any]) -> None:
 
 
 def _take_layer(network: Network, index: int, values: dict[str, Any]) -> IntegerLayer:
-    """Return one layer, and take its values out of `values`."""
+    """Build one layer, removing its values from `values`."""
     prefix = _prefix(index)
     names = [each.name for each in fields(IntegerLayer) if prefix + each.name in values]
     return IntegerLayer.of(network, index, **{name: values.pop(prefix + name) for name in names})
@@ -240,7 +241,7 @@ def _take_layer(network: Network, index: int, values: dict[str, Any]) -> Integer
 def unpack_arrays(
     tensors: dict[str, Bytes], layout: Mapping[str, Slot], unsigned: Collection[str]
 ) -> dict[str, Any]:
-    """Return the arrays of a file, which may lack no others than those of the encoding of raw codes."""
+    """Unpack the arrays of a file; only those of the raw encoding may be missing."""
     if not layout.keys() - RAW_BITS.keys() <= tensors.keys() <= layout.keys():
         raise damaged("The file", f"it holds the tensors {', '.join(tensors)!r:.120}.")
     return {name: unpack_array(tensors, name, layout[name], unsigned) for name in tensors}
@@ -249,7 +250,7 @@ def unpack_arrays(
 def unpack_array(
     tensors: dict[str, Bytes], name: str, slot: Slot, unsigned: Collection[str]
 ) -> NDArray[np.int64]:
-    """Return one array. Its bytes are in memory already, so checking the length bounds the memory."""
+    """Unpack one array; its bytes are already in memory, so checking their number also bounds the result."""
     data = tensors.get(name)
     if data is None or data.dtype != np.uint8 or data.ndim != 1:
         raise damaged("The file", f"{name} is no string of bytes.")
@@ -258,7 +259,7 @@ def unpack_array(
 
 
 def _layout(network: Network, input_bits: int) -> dict[str, Slot]:
-    """Return the shape and the bits of every tensor that a file of this network may contain."""
+    """Return the shape and bits of every tensor that a file of this network may contain."""
     weight, activation = stored_bits(network.weight_bits), activation_bits(network)
     inputs, features = network.input_size, network.num_features
     layout: dict[str, Slot] = {}

@@ -1,7 +1,7 @@
-"""Exact integer arithmetic on arrays: saturate, round, shift, the Hadamard transform, and packing.
+"""Compute exactly with integer arrays: saturate, round, shift, Hadamard transform, and packing.
 
-Hidden-first layout: a batch of states is `(hidden_size, streams)`, so that a butterfly adds and subtracts
-whole contiguous rows. Nothing here rounds unless its name says so.
+A batch of states is `(hidden_size, streams)`, so that a butterfly adds and subtracts whole contiguous rows.
+No function rounds unless its name says so.
 
 Packed codes of p bits form a bit string: code i takes bits p i to p (i + 1), least significant first.
 Numbers are in two's complement; a sign is one bit, 1 for -1. The last byte is padded with zeros.
@@ -50,7 +50,7 @@ def rounding_factor(block_size: int) -> tuple[int, int]:
 
 
 def saturate(values: NDArray[Any], bits: int) -> tuple[NDArray[Any], int]:
-    """Clip `values` to `bits` bits in place; return them and the number of clipped ones.
+    """Clip `values` to `bits` bits in place; return them and how many were clipped.
 
     >>> saturate(np.array([-9, 3, 8]), bits=4)
     (array([-8,  3,  7]), 2)
@@ -64,7 +64,7 @@ def saturate(values: NDArray[Any], bits: int) -> tuple[NDArray[Any], int]:
 
 
 def round_shift(values: NDArray[Any], shift: int) -> NDArray[Any]:
-    """Return round(values / 2^shift), ties towards +infinity, without an overflow of values + half.
+    """Return round(values / 2^shift), ties towards +infinity, without overflow in values + half.
 
     >>> round_shift(np.array([-3, -2, -1, 1, 2, 3]), 1)
     array([-1, -1,  0,  1,  1,  2])
@@ -91,15 +91,15 @@ def round_scale(values: Int32, multiplier: int, shift: int) -> Int32:
 
 
 def exact_product(left: NDArray[Any], right: NDArray[Any]) -> Int32:
-    """Return left @ right in float64, which is exact and fast while every partial sum stays below 2^31."""
+    """Return left @ right by float64, which is fast, and exact while every partial sum is below 2^31."""
     return np.asarray(np.asarray(left, np.float64) @ np.asarray(right, np.float64)).astype(np.int32)
 
 
 def hadamard_transform(states: Int32, block_size: int) -> Int32:
     """Return (I kron H_b) states, a new array, for states `(hidden_size, streams)`.
 
-    H_b = F_1 kron ... kron F_r acts factor by factor: a factor of order 2 is a butterfly, any other one a
-    small product.
+    H_b = F_1 kron ... kron F_r is applied factor by factor: a factor of order 2 as a butterfly, any other as
+    a small product.
     """
     source, target, spare = states, np.empty_like(states), np.empty_like(states)
     before, after = states.shape[0] // block_size, block_size
@@ -125,7 +125,7 @@ def check_integers(
     bounds: tuple[int, int] | None = None,
     advice: str = "",
 ) -> None:
-    """Refuse anything but integers of this shape, and within the given bounds."""
+    """Refuse anything but integers of this shape within the given bounds."""
     if array.dtype.kind not in "iu" or array.shape != shape:
         got = f"{array.dtype} of {array.shape}"
         raise InputError(f"{name} must hold integers of shape {shape}, got {got}.{advice}")
@@ -136,19 +136,19 @@ def check_integers(
 
 
 def pack(codes: NDArray[Any], bits: int) -> Bytes:
-    """Return the bits of `codes`, row by row; codes of one bit are signs.
+    """Pack `codes` into bytes, row by row; codes of one bit are signs.
 
     >>> pack(np.array([-1, 1]), bits=4).tolist()
     [31]
     """
     if bits == 1:
         return np.packbits(codes < 0, bitorder="little")
-    flat = codes.astype(np.uint32).reshape(-1, 1)  # two's complement, cut to `bits` bits below
+    flat = codes.astype(np.uint32).reshape(-1, 1)  # two's complement, truncated to `bits` bits below
     return np.packbits((flat >> np.arange(bits, dtype=np.uint32)) & 1, bitorder="little")
 
 
 def unpack(data: Bytes, count: int, bits: int) -> NDArray[np.int64]:
-    """Return `count` codes of `bits` bits; refuse data of another length or with padding that is not zero.
+    """Unpack `count` codes of `bits` bits; refuse data of another length or with nonzero padding.
 
     >>> unpack(np.array([31], np.uint8), count=2, bits=4).tolist()
     [-1, 1]

@@ -1,6 +1,6 @@
-"""One layer of an integer network: its weights, its shifts and its output.
+"""Define one layer of an integer network: its weights, its shifts and its output.
 
-One step of layer l, with b = `block_size`, k the leak of the unit's block, x the codes that the layer reads:
+One step of a layer, for b = `block_size`, the leak k of the unit's block, and the codes x that the layer reads:
 
     a   = (u * H h) << state_shift                                    exact
     a   = a - round(a / 2^k)                                          if the block leaks
@@ -8,16 +8,16 @@ One step of layer l, with b = `block_size`, k the leak of the unit's block, x th
     h   = saturate(round(acc * round_multiplier / 2^round_shift))     to activation_bits
     h   = max(h, 0)                                                   recurrence "relu" only
 
-In every layer but the last, the output has codes of output_bits:
+In every layer except the last, the output has codes of output_bits:
 
     y   = max(h, 0)                                                   without gain
     y   = saturate(max(round((h * gain + (offset << offset_shift)) / 2^gain_shift), 0))
     y   = saturate(y + shift(x, skip_shift))                          if the layer has a skip
 
-The next layer makes a step after every `stride` steps of this one, and reads the sum of their y.
+The next layer runs once every `stride` steps of this one, and reads the sum of their y.
 `round` takes ties towards +infinity: (y + 2^(s-1)) >> s. A negative shift is a right shift that rounds this
 way. u is `signs`, H = I kron `orders.hadamard_matrix(block_size)`. The product of acc with `round_multiplier`
-needs 64 bits, all else fits 32: `__post_init__` proves it (see `overflow`).
+needs 64 bits; everything else fits 32, which `__post_init__` proves (see `overflow`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class IntegerLayer(ArrayFields):
 
     input_bias_int: NDArray[np.int16] | None = None  # b_i, (hidden_size,), activation_bits
     input_bias_shift: int = 0  # s3
-    leak: tuple[int, ...] = ()  # k of each block, 0 if it never forgets; empty if no block leaks
+    leak: tuple[int, ...] = ()  # k of each block, 0 if it does not leak; empty if no block leaks
     recurrence: str = "linear"
     input_kind: str = "dense"  # or "one_hot": the layer reads the index of the hot channel
 
@@ -92,7 +92,7 @@ class IntegerLayer(ArrayFields):
 
     @classmethod
     def of(cls, network: Network, index: int, **fields: Any) -> IntegerLayer:
-        """Return layer `index` of `network`, from 0, with these further fields."""
+        """Build layer `index` of `network`, counted from 0, with these further fields."""
         return cls(**layer_fields(network, index), **fields)
 
     @property
@@ -105,29 +105,29 @@ class IntegerLayer(ArrayFields):
 
     @property
     def is_last(self) -> bool:
-        """Whether this is the last layer, which the read-out reads."""
+        """Whether this is the last layer, whose states are read out."""
         return self.output_bits is None
 
     @property
     def state_shift(self) -> int:
-        """s1 = F - (p_a - n_h) >= 0, the left shift of the recurrent product."""
+        """The left shift of the recurrent product, s1 = F - (p_a - n_h) >= 0."""
         return self.accumulator_frac_bits - (self.activation_bits - self.hidden_shift)
 
     @property
     def input_shift(self) -> int:
-        """s2 = F - (p + p_i - 2), the left shift of U x; negative: a rounded right shift by -s2."""
+        """The left shift of U x, s2 = F - (p + p_i - 2); if negative, a rounded right shift by -s2."""
         return self.accumulator_frac_bits - (weight_frac_bits(self.weight_bits) + self.input_bits - 1)
 
     @property
     def input_bias(self) -> NDArray[np.int64]:
-        """b_i << s3, zeros if there is none, (hidden_size,)."""
+        """The shifted bias b_i << s3 `(hidden_size,)`, zeros if there is none."""
         if self.input_bias_int is None:
             return np.zeros(self.hidden_size, np.int64)
         return self.input_bias_int.astype(np.int64) << self.input_bias_shift
 
     @property
     def round_multiplier(self) -> int:
-        """1 when sqrt(block_size) is a power of two, 46341 for the other powers of two, else 16 bits."""
+        """The factor for 1 / sqrt(block_size): 1 if that is a power of two, 46341 for 2^odd, else 16 bits."""
         return rounding_factor(self.block_size)[0]
 
     @property
@@ -137,7 +137,7 @@ class IntegerLayer(ArrayFields):
 
     @property
     def unit_leaks(self) -> NDArray[np.int64]:
-        """k of each unit, 0 if it never forgets, (hidden_size,)."""
+        """The leak k of each unit `(hidden_size,)`, 0 if it does not leak."""
         leaks = self.leak or (0,) * (self.hidden_size // self.block_size)
         return np.repeat(np.array(leaks, np.int64), self.block_size)
 
@@ -186,12 +186,12 @@ class IntegerLayer(ArrayFields):
             check_int("skip_shift", self.skip_shift, -30, 30)
         if self.output_bits is not None:
             check_int("output_bits", self.output_bits, 2, 16)
-            if not scaled:  # the output are the states
+            if not scaled:  # the layer output is the states
                 check_equal("output_bits of a layer without gains", self.output_bits, self.activation_bits)
 
 
 def finest_layer(make: Callable[[int], IntegerLayer], most: int, least: int) -> IntegerLayer:
-    """Return the layer with the most fractional bits of its accumulator that provably fit int32."""
+    """Return the layer with as many fractional accumulator bits as provably fit int32."""
     for frac_bits in range(most, least, -1):
         with suppress(AccumulatorOverflow):
             return make(frac_bits)
@@ -199,7 +199,7 @@ def finest_layer(make: Callable[[int], IntegerLayer], most: int, least: int) -> 
 
 
 def layer_fields(network: Network, index: int) -> dict[str, Any]:
-    """Return the fields of layer `index` that follow from the description of the network."""
+    """Return the fields of layer `index` that follow from the network's description."""
     return {
         "block_size": network.widths[index] // network.num_blocks,
         "weight_bits": network.weight_bits,
@@ -211,7 +211,7 @@ def layer_fields(network: Network, index: int) -> dict[str, Any]:
 
 
 def check_integer_network(network: Network) -> None:
-    """Refuse a network that has no integer form: it must be unidirectional and have few bits."""
+    """Refuse a network without an integer form, which must be unidirectional and have few bits."""
     check_deployable(network, "An integer network")
     check("weight_bits", network.weight_bits or "none", IntegerWeightBits)
     if network.activation_bits is None:
@@ -249,9 +249,9 @@ def freeze_array(
     *,
     zero: bool = True,
 ) -> None:
-    """Replace an array of a frozen dataclass by a read-only copy; refuse all but integers within bounds.
+    """Replace an array of a frozen dataclass by a read-only copy; it must hold integers within bounds.
 
-    With `zero=False` the entry 0 is refused as well: with bounds -1..1 that leaves signs.
+    With `zero=False` the entry 0 is refused too, which leaves signs if the bounds are -1..1.
     """
     array = np.asarray(getattr(owner, name))
     check_integers(name, array, shape, bounds)

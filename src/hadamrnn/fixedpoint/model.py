@@ -1,8 +1,8 @@
-"""The integer network: everything a device needs, in integers.
+"""Define the integer network: everything that a device needs, as integers.
 
-`IntegerModel` connects training and deployment: `quantization.lowering` makes one, the
-reference engine runs it, the exporters print it. It has a stack of `IntegerLayer`s, whose steps `layer.py`
-defines, and a read-out of the last layer after T steps:
+`IntegerModel` connects training and deployment: `quantization.lowering` makes it, the engine runs it, and the
+exporters write it. It has a stack of `IntegerLayer`s, whose step is defined in `layer.py`, and a read-out of
+the last layer after T steps:
 
     value = max(h, 0)                          last
             sum_t max(h_t - theta, 0)          mean, for each row of thresholds
@@ -13,7 +13,7 @@ defines, and a read-out of the last layer after T steps:
     code  = saturate(round(value * rate / 2^feature_shift))            to feature_bits, in 64 bits
     logit = V code + (b_o << output_bias_shift)
 
-The paper's network reads out `last` and has no feature fields: code = value. Features come in the order of
+The paper's network reads out `last` and has no feature fields, so code = value. Features are ordered by
 `network.readouts`, then by row of thresholds, then by unit. Start reading at the fields; `overflow.py`
 proves that everything fits 32 bits except the products marked as 64-bit.
 """
@@ -54,21 +54,21 @@ MAX_LONGEST = 0xFFFF
 
 @dataclass(frozen=True, eq=False)
 class IntegerModel(IntegerBase):
-    """A network of integers and shifts. Arrays are read-only; the floats are for the reader only.
+    """A network of integers and shifts. Arrays are read-only; floats are for information only.
 
     Input of one step, by `input_kind`:
         "dense":    codes x of input_bits, one per channel. A sensor's raw int32 codes r become
                     x = saturate(round((r - raw_offset) * raw_multiplier / 2^raw_shift)), see `encoding`;
-                    channels with a raw_knee take r compressed, over octaves rather than steps;
+                    channels with a raw_knee compress r to octaves first;
         "one_hot":  the index j of the hot channel; input_bits is 2 and x is 1 at j, so U x = U[:, j];
         "embedded": a token id; x = embedding_int[id].
 
-    Scales, for readers who want real numbers: real logit = logit * logit_scale; a real input value v of a
-    dense model has x = round(v * 2^(input_bits - 1) / input_scale).
+    The scales relate codes to real numbers: a real logit is logit * logit_scale, and a real input value v of
+    a dense model has x = round(v * 2^(input_bits - 1) / input_scale).
     """
 
     network: Network  # sizes, kinds and bits
-    layers: tuple[IntegerLayer, ...]  # the lowest first
+    layers: tuple[IntegerLayer, ...]  # lowest layer first
     output_weight_int: NDArray[np.int8]  # V, (output_size, features)
     output_bias_int: NDArray[np.int16]  # b_o, (output_size,), activation_bits
     output_bias_shift: int  # s_o
@@ -77,10 +77,10 @@ class IntegerModel(IntegerBase):
     logit_scale: float  # alpha_i alpha_U alpha_V alpha_h / 2^(weight_frac_bits + activation_bits - 1)
 
     thresholds_int: NDArray[np.int16] | None = None  # theta, (count, hidden_size); None: one row of zeros
-    feature_bits: int | None = None  # 2..16; this and the next two with normalize or pooled read-outs
-    feature_multiplier: tuple[int, ...] | None = None  # M, 1..65535, one for each of network.readouts
+    feature_bits: int | None = None  # 2..16; like the next two, only with normalize or pooled read-outs
+    feature_multiplier: tuple[int, ...] | None = None  # M, 1..65535, one per entry of network.readouts
     feature_shift: NDArray[np.int8] | None = None  # (features,), 1..62, within 15 of each other
-    longest: int = 0  # the most input steps between two starts, 1..65535; 0 if nothing is summed
+    longest: int = 0  # most input steps between two starts, 1..65535; 0 if nothing is summed
 
     embedding_int: NDArray[np.int16] | None = None  # (vocabulary, input_size), input_bits; "embedded" only
     raw_offset: NDArray[np.int32] | None = None  # (input_size,); "dense" only; None: x = saturate(r)
@@ -100,31 +100,31 @@ class IntegerModel(IntegerBase):
 
     @staticmethod
     def load(path: Path | str) -> IntegerModel:
-        """Read a model that `save` or `hadamrnn quantize` wrote; anything else raises `InputError`."""
+        """Read a model written by `save` or `hadamrnn quantize`; raise `InputError` for anything else."""
         from hadamrnn.fixedpoint.file import load
 
         return load(path)
 
     def save(self, path: Path | str) -> FileSize:
-        """Write the model to `path`, whole or not at all; return its size."""
+        """Write the model to `path` atomically; return its size."""
         from hadamrnn.fixedpoint.file import save
 
         return save(self, path)
 
     def __repr__(self) -> str:
-        """Return one line: arrays are left out."""
+        """Return one line, without the arrays."""
         widths, network = "x".join(map(str, self.network.widths)), self.network
         kind = f"{self.input_kind}, {network.input_size} -> {widths} -> {network.output_size}"
         return f"IntegerModel({kind}, weight_bits={self.weight_bits}, activation_bits={self.activation_bits})"
 
     @property
     def input_bits(self) -> int:
-        """p_i, of the codes that the network reads."""
+        """The bits p_i of the codes that the network reads."""
         return self.layers[0].input_bits
 
     @property
     def weight_bits(self) -> WeightBits:
-        """2..8, or "ternary" (codes -1, 0, 1)."""
+        """The bits of U and V: 2..8, or "ternary" (codes -1, 0, 1)."""
         return cast(WeightBits, self.network.weight_bits)
 
     @property
@@ -133,22 +133,22 @@ class IntegerModel(IntegerBase):
 
     @property
     def weight_storage_bits(self) -> int:
-        """Bits of one code of U or V in the file; 2 for ternary."""
+        """The bits of one code of U or V in the file; 2 for ternary."""
         return stored_bits(self.weight_bits)
 
     @property
     def logit_bound(self) -> int:
-        """The largest magnitude that a logit, or a part of its sum, can have."""
+        """The largest magnitude that a logit, or any partial sum of it, can have."""
         return sum(readout_bound(self))
 
     @property
     def output_bias(self) -> NDArray[np.int64]:
-        """b_o << s_o, (output_size,)."""
+        """The shifted bias b_o << s_o `(output_size,)`."""
         return self.output_bias_int.astype(np.int64) << self.output_bias_shift
 
     @property
     def threshold_rows(self) -> NDArray[np.int16]:
-        """theta `(count, hidden_size)`, one row of zeros by default."""
+        """The thresholds theta `(count, hidden_size)`; by default one row of zeros."""
         return (
             np.zeros((1, self.hidden_size), np.int16) if self.thresholds_int is None else self.thresholds_int
         )

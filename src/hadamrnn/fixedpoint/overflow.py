@@ -1,14 +1,13 @@
-"""Static overflow analysis: prove that no input can take an int32 accumulator out of its range.
+"""Prove statically that no input can make an int32 accumulator overflow.
 
-Every sum in an integer network is a row of products, so the sum of the magnitudes of its terms bounds
-every partial sum in every order. Row i of one step satisfies
+Every sum in an integer network is a sum of products, so the sum of the terms' magnitudes bounds every partial
+sum in any order. Row i of one step satisfies
 
     block_size 2^(p_a-1) 2^s1 + 2^(k-1)  +  sum_j |U_ij| max|x_j| 2^s2  +  |b_i| 2^s3  <  2^31
 
-where 2^(k-1) rounds the leak of its block; a leak never increases a state. The bounds between
-layers and before V are in `prove_output` and `prove_readout`. Sums over steps are bounded by `longest`, and
-states by saturation. A model that breaks a bound is refused with the term that
-dominates and the setting that lowers it.
+where 2^(k-1) rounds the leak of its block; a leak never increases a state. The bounds between layers and
+before V are in `prove_output` and `prove_readout`. Sums over steps are bounded by `longest`, and states by
+saturation. If a model breaks a bound, the error names the dominant term and the setting that lowers it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ LIMIT = 1 << 31
 
 
 class AccumulatorOverflow(InputError):
-    """Raised if one step could leave int32; fewer `accumulator_frac_bits` may help."""
+    """Raised if one step could overflow int32; fewer `accumulator_frac_bits` may help."""
 
 
 def input_product_bounds(layer: IntegerLayer) -> NDArray[np.int64]:
@@ -41,7 +40,7 @@ def input_product_bounds(layer: IntegerLayer) -> NDArray[np.int64]:
 
 
 def recurrence_bound(layer: IntegerLayer) -> tuple[int, int, int]:
-    """Return the three terms of the row of one step with the largest sum: state, input, bias."""
+    """Return the three terms (state, input, bias) of the row with the largest sum in one step."""
     state = layer.block_size << layer.activation_bits - 1 + layer.state_shift
     halves = 1 << layer.unit_leaks >> 1
     rows = [
@@ -52,7 +51,7 @@ def recurrence_bound(layer: IntegerLayer) -> tuple[int, int, int]:
 
 
 def output_bound(layer: IntegerLayer) -> tuple[int, int]:
-    """Return the two terms of the gain with the largest sum: h * gain, and the offset with the rounding."""
+    """Return the two terms of the gain with the largest sum: h * gain, and offset plus rounding."""
     assert layer.gain_int is not None and layer.offset_int is not None
     gains = np.abs(layer.gain_int.astype(np.int64)) << layer.activation_bits - 1
     offsets = np.abs(layer.offset_int.astype(np.int64)) << layer.offset_shift
@@ -61,7 +60,7 @@ def output_bound(layer: IntegerLayer) -> tuple[int, int]:
 
 
 def readout_bound(model: IntegerModel) -> tuple[int, int]:
-    """Return the two terms of the logit with the largest sum: V codes and the bias."""
+    """Return the two terms of the logit with the largest sum: V codes, and bias."""
     products = np.abs(model.output_weight_int.astype(np.int64)) @ feature_bounds(model)
     terms = zip(products.tolist(), np.abs(model.output_bias).tolist(), strict=True)
     return max(terms, key=sum)
@@ -70,7 +69,7 @@ def readout_bound(model: IntegerModel) -> tuple[int, int]:
 def feature_bounds(model: IntegerModel) -> NDArray[np.int64]:
     """Return the largest magnitude of each code that V reads, `(features,)`.
 
-    A mean is at most top - theta, and its rate times its steps at most 2^15 M.
+    A mean is at most top - theta, because its rate times its steps is at most 2^15 M.
     """
     top = (1 << model.activation_bits - 1) - 1
     if model.feature_shift is None or model.feature_multiplier is None or model.feature_bits is None:
@@ -90,21 +89,21 @@ def feature_bounds(model: IntegerModel) -> NDArray[np.int64]:
 
 
 def prove_input(layer: IntegerLayer) -> None:
-    """Refuse a layer whose product U x, with the half unit of its rounding, could leave int32."""
+    """Refuse a layer whose product U x, including the rounding term, could overflow int32."""
     half = 1 << -layer.input_shift - 1 if layer.input_shift < 0 else 0
     terms = {"U x": int(input_product_bounds(layer).max()), "rounding": half}
     prove("The input product", terms, "Lower input_bits or weight_bits.")
 
 
 def prove_recurrence(layer: IntegerLayer) -> None:
-    """Refuse a layer whose accumulator could leave int32 in one step."""
+    """Refuse a layer whose accumulator could overflow int32 in one step."""
     state, product, bias = recurrence_bound(layer)
     knob = _knob(layer, state, product, bias)
     prove("The accumulator", {"state": state, "input": product, "bias": bias}, knob, AccumulatorOverflow)
 
 
 def prove_output(layer: IntegerLayer) -> None:
-    """Refuse a layer whose gain, or whose skip, could leave int32."""
+    """Refuse a layer whose gain or skip could overflow int32."""
     if layer.gain_int is not None:
         product, offset = output_bound(layer)
         knob = "activation_bits" if product >= offset else "offset_shift or gain_shift"
@@ -117,7 +116,7 @@ def prove_output(layer: IntegerLayer) -> None:
 
 
 def bits_of_sums(steps: int) -> int:
-    """Return the most activation_bits of states whose sum over this many steps stays within int32.
+    """Return the most activation_bits with which a sum over this many steps fits int32.
 
     >>> bits_of_sums(32_767), bits_of_sums(32_768)
     (16, 15)
@@ -126,7 +125,7 @@ def bits_of_sums(steps: int) -> int:
 
 
 def prove_readout(model: IntegerModel) -> None:
-    """Refuse a model whose sums over the longest sequence, or whose logits, could leave int32."""
+    """Refuse a model whose logits, or sums over the longest sequence, could overflow int32."""
     if any(kind in COUNTED for kind in model.network.readouts):
         bound = model.longest << model.activation_bits
         most = (LIMIT - 1) >> model.activation_bits
@@ -138,7 +137,7 @@ def prove_readout(model: IntegerModel) -> None:
 
 
 def prove(what: str, terms: dict[str, int], knob: str, error: type[InputError] = InputError) -> None:
-    """Refuse a sum of terms that could leave int32."""
+    """Refuse a sum of terms that could overflow int32."""
     bound = sum(terms.values())
     if bound >= LIMIT:
         parts = " + ".join(f"{name} {term}" for name, term in terms.items())

@@ -1,8 +1,8 @@
-"""Plan how the runtime computes and stores a model: the stages of each transform, and its memory layout.
+"""Plan how the runtime computes and stores a model: the stages of each transform, and the memory layout.
 
-A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor (`runtime/hadamrnn.h`): stages in
-pairs in the state's own 16 bits while they suffice, since k stages of p-bit numbers take p + k bits,
-then the rest in a 32-bit buffer. Start reading at `make_plan`.
+A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor (`runtime/hadamrnn.h`). Stages run in
+pairs in the state's own 16 bits as long as these suffice (k stages of p-bit numbers take p + k bits), and the
+rest in a 32-bit buffer. Start reading at `make_plan`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import COUNTED
 from hadamrnn.settings import check_int
 
-GROUP = 8  # rows finished together, because eight codes of p bits fill p bytes
-IN_REGISTERS = 2  # transform stages computed together with the rest of a row
+GROUP = 8  # rows processed together, because eight codes of p bits fill p bytes
+IN_REGISTERS = 2  # transform stages computed in registers, together with the rest of a row's step
 MAX_FACTORS = 4
 COUNTER_BYTES = 8
 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """The transform of one layer and the location of its state."""
+    """The transform stages of one layer and the location of its state."""
 
     layer: IntegerLayer
     stages: int  # log2 of the power of two in the block
-    in_place: int  # number of stages computed in the cells of the state, always even
+    in_place: int  # number of stages computed in the state's own cells, always even
     factors: tuple[tuple[int, int], ...]  # order and stride of each factor that is not a power of two
     cells: int  # offset of the state among the narrow cells
     sums: int  # offset of the stride sums among the narrow cells
@@ -39,7 +39,7 @@ class LayerPlan:
 
     @property
     def work_cells(self) -> int:
-        """The number of 32-bit buffer cells for a step of the layer."""
+        """The number of 32-bit buffer cells that a step of the layer needs."""
         if self.factors:
             return self.rows + 2 * max(order for order, _ in self.factors)
         buffered = max(self.stages - IN_REGISTERS, 0) - self.in_place
@@ -51,9 +51,9 @@ class Plan:
     """The layers of a model and the memory of a stream, in cells."""
 
     layers: tuple[LayerPlan, ...]
-    counts: int  # offset of the counters among the wide cells; the sums come before them
-    pool_wide: int  # sums and counters of the read-outs
-    pool_narrow: int  # maxima of the read-outs
+    counts: int  # offset of the counters among the wide cells, after the sums
+    pool_wide: int  # cells for sums and counters of the read-outs
+    pool_narrow: int  # cells for maxima of the read-outs
     phases: int  # offset of the stride counters among the narrow cells
     narrow_cells: int
     code_cells: int  # cells of the buffer for a layer's input, 16 bits each

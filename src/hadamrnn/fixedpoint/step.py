@@ -1,4 +1,4 @@
-"""Compute the steps of a layer and the features that V reads, in numpy, for many streams at once.
+"""Compute steps of a layer, and the features that V reads, in numpy for many streams at once.
 
 The equations are those of `layer.py` and `model.py`.
 """
@@ -35,7 +35,7 @@ class LayerStep:
 
     def __init__(self, layer: IntegerLayer) -> None:
         self.layer = layer
-        # One factor per row combines diag(u) and the shift by s1.
+        # Combine diag(u) and the shift by s1 in one factor per row.
         self._row_factor = (layer.signs.astype(np.int32) << layer.state_shift)[:, None]
         self._weight = layer.input_weight_int.astype(np.float64)
         self._bias = layer.input_bias.astype(np.int32)[:, None]
@@ -46,7 +46,7 @@ class LayerStep:
             self._offset = (layer.offset_int.astype(np.int32) << layer.offset_shift)[:, None]
 
     def drive(self, codes: NDArray[Any]) -> Int32:
-        """Return shift(U x, s2) + (b_i << s3) of codes `(input_size, streams)`, or of one-hot ids."""
+        """Return shift(U x, s2) + (b_i << s3) for codes `(input_size, streams)` or one-hot ids."""
         if self.layer.input_kind == "one_hot":
             product = self.layer.input_weight_int[:, codes].astype(np.int32)
         else:
@@ -67,7 +67,7 @@ class LayerStep:
         return (np.maximum(h, 0, out=h) if layer.recurrence == "relu" else h), clipped
 
     def output(self, h: Int32, codes: NDArray[Any]) -> Int32:
-        """Return the layer output y for states and the input codes of this layer."""
+        """Return the layer output y for states and this layer's input codes."""
         layer, bits = self.layer, self.layer.output_bits
         assert bits is not None
         if layer.gain_int is None:
@@ -80,7 +80,7 @@ class LayerStep:
 
 
 class Readout:
-    """The read-out of several streams in numpy: updates pools and turns them into logits."""
+    """The read-out of several streams in numpy, which updates pools and computes logits from them."""
 
     def __init__(self, model: IntegerModel) -> None:
         self._model = model
@@ -108,7 +108,7 @@ class Readout:
             np.maximum(pools["max"], h, out=pools["max"])
 
     def logits(self, pools: Pools, h: Int32, steps: int | NDArray[np.int64]) -> Int32:
-        """Return `(streams, output_size)` after `steps` steps of the last layer, for all streams or each."""
+        """Return logits `(streams, output_size)` after `steps` steps of the last layer, one number or one per stream."""
         product = exact_product(self._weight, self._codes(pools, h, steps))
         return np.ascontiguousarray((product + self._bias).T)
 

@@ -7,7 +7,7 @@ export class Detector {
     Object.assign(this, { network }, fields);
   }
 
-  /** Return the state of a new stream; its level is 0, and stays so for `warmup` samples. */
+  /** Return the state of a new stream, whose level stays 0 for `warmup` samples. */
   init() {
     return { state: this.network.init(), sum: 0, level: 0, waiting: this.warmup };
   }

@@ -13,7 +13,7 @@ function bitsOf(magnitudes) {
 }
 
 export class FrontEnd {
-  /** `fields` are those that Python's `front_end_js` writes. */
+  /** `fields` come from Python's `front_end_js`. */
   constructor(fields) {
     Object.assign(this, fields);
     this.points = this.fftSize / 2;
@@ -24,13 +24,13 @@ export class FrontEnd {
     this.reset();
   }
 
-  /** Forget all samples. */
+  /** Reset the front end, discarding all samples. */
   reset() {
     this.filled = 0;
     this.frames = 0;
   }
 
-  /** Take one sample; return the codes of the frame if it completes one, else null. */
+  /** Take one sample; if it completes a frame, return the frame's codes, else null. */
   push(sample) {
     this.samples[this.filled] = sample;
     this.filled += 1;

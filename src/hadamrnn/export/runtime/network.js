@@ -33,7 +33,7 @@ function shifted(value, shift) {
   return shift >= 0 ? value * 2 ** shift : Math.floor(value * 2 ** shift + 0.5);
 }
 
-/** Return how many octaves 1 + |raw| / 2^knee spans, in units of 2^-16 and with the sign of raw; raw itself without a knee. */
+/** Return how many octaves 1 + |raw| / 2^knee spans, in units of 2^-16 with the sign of raw; without a knee, raw. */
 function compressed(raw, knee) {
   if (!knee) return raw;
   const above = Math.abs(raw) + 2 ** knee;
@@ -46,7 +46,7 @@ function saturated(value, bits) {
   return value > high ? high : value < -high - 1 ? -high - 1 : value;
 }
 
-/** Multiply every block of `work` by its Hadamard matrix, in place, one Kronecker factor after the other. */
+/** Multiply every block of `work` by its Hadamard matrix, in place, one Kronecker factor after another. */
 function transform(work, blockSize, factors, matrices) {
   let after = blockSize;
   for (const factor of factors) {
@@ -106,7 +106,7 @@ class Layer {
     work.set(h);
     transform(work, this.blockSize, this.factors, this.matrices);
     const [stateUnit, inputUnit, biasUnit] = [2 ** this.stateShift, 2 ** this.inputShift, 2 ** this.biasShift];
-    const inputHalf = this.inputShift < 0 ? 0.5 : 0; // whole numbers need no rounding
+    const inputHalf = this.inputShift < 0 ? 0.5 : 0; // a left shift needs no rounding
     const [unit, half] = [2 ** -this.roundShift, this.roundShift > 0 ? 0.5 : 0];
     const high = 2 ** (bits - 1) - 1;
     let clipped = 0;
@@ -146,8 +146,8 @@ class Layer {
 class Pools {
   constructor(network) {
     const { units } = network.layers[network.layers.length - 1];
-    this.inputs = 0; // steps of the network since these began
-    this.steps = 0; // steps of the last layer among them
+    this.inputs = 0; // input steps since the start of the sequence
+    this.steps = 0; // steps of the last layer since then
     for (const kind of network.readouts) {
       const rows = kind === "mean" || kind === "positive" ? network.thresholds.length / units : 1;
       if (kind !== "last") this[kind] = new Int32Array(rows * units);
@@ -178,13 +178,13 @@ class State {
     this.saturations = 0; // entries of h clipped so far
   }
 
-  /** Steps so far. */
+  /** The number of steps so far. */
   get steps() {
     return this.counts[0];
   }
 }
 
-/** A network of integers. */
+/** An integer network. */
 export class Network {
   constructor(model) {
     const { layers, matrices, outputWeight, outputBias, embedding, thresholds, featureShift, raw, ...rest } = model;
@@ -299,7 +299,7 @@ export class Network {
     });
   }
 
-  /** Return readings corrected by a device's zero and gain of each channel, the gain an integer in units of 2^-14. */
+  /** Return readings corrected by a device's zero and gain for each channel; gains are integers in units of 2^-14. */
   calibrate(readings, zero, gain) {
     return Int32Array.from(readings, (reading, j) => {
       if (!(Number.isInteger(gain[j]) && gain[j] >= 0 && gain[j] <= 65535)) {
@@ -309,7 +309,7 @@ export class Network {
     });
   }
 
-  /** Return the codes of a sensor's raw readings, an int32 for each channel: the encoding that the network was trained with. */
+  /** Return the input codes for a sensor's raw readings, one int32 per channel, encoded as for training. */
   encode(readings) {
     const { offset, multiplier, shift, knee } = this.raw ?? {};
     const codes = Array.from(readings, (reading, j) => {
@@ -328,7 +328,7 @@ export class Network {
     return this.encode(readings);
   }
 
-  /** Return dense codes cut to their bits; refuse anything but a whole number for each channel. */
+  /** Return dense codes clipped to their bits; refuse anything but one whole number per channel. */
   saturate(codes) {
     if (codes.length !== this.inputSize) {
       throw new RangeError(`A step of this network has ${this.inputSize} codes, got ${codes.length}.`);
@@ -348,8 +348,8 @@ export class Network {
 }
 
 /**
- * Every `hop` inputs, the logits of exactly the last `size` inputs, as `run` returns them: size / hop states take turns,
- * and restart once they have been read.
+ * A sliding window: every `hop` inputs, the logits of exactly the last `size` inputs, as `run` returns them. size / hop
+ * states take turns, and each restarts once it has been read.
  */
 export class SlidingWindow {
   constructor(network, size, hop) {
@@ -365,7 +365,7 @@ export class SlidingWindow {
 
   /** Take one input; at the end of a hop return the logits of the last `size` inputs, else null. Ignore unknown ids. */
   push(input) {
-    // A state whose turn is later starts reading at the start of its own window.
+    // A state whose turn comes later starts reading at the start of its own window.
     const begun = this.states.filter((_, turn) => this.pushed >= turn * this.hop);
     if (!begun.map((state) => this.network.step(state, input))[0]) return null;
     this.pushed += 1;

@@ -1,4 +1,4 @@
-/** A group's part of a stream: sums of samples, delayed means, states by phase. */
+/** A group's part of a stream's state: sums of samples, delayed means, states by phase. */
 class GroupState {
   constructor(group, channels, units) {
     this.sums = new Int32Array(channels);
@@ -60,7 +60,7 @@ export class Reservoir extends Network {
     return true;
   }
 
-  /** Return u of every channel if sample number `sample` ends a mean that counts, else null. */
+  /** Return u of every channel if sample number `sample` completes a counted mean, else null. */
   drive(group, own, x, sample) {
     const { width, dilation } = group;
     for (let c = 0; c < x.length; c += 1) own.sums[c] += x[c];
@@ -98,7 +98,7 @@ export class Reservoir extends Network {
     own.steps += 1;
   }
 
-  /** Return the input codes of the read-out: for each feature its share of steps times 2^(15 - e). */
+  /** Return the input codes of the read-out: each feature's fraction of steps times 2^(15 - e). */
   features(state) {
     const codes = new Int32Array(state.counts.length);
     let f = 0;
@@ -115,7 +115,7 @@ export class Reservoir extends Network {
     return codes;
   }
 
-  /** Return the share of steps in which each feature was above its threshold, 0 to 1. */
+  /** Return the fraction of steps in which each feature was above its threshold, 0 to 1. */
   shares(state) {
     return Float64Array.from(this.features(state), (code, f) => code * 2 ** (this.exponents[f] - 15));
   }
