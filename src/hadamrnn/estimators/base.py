@@ -81,7 +81,7 @@ class SeriesEstimator(IntegerForm):
 
     @abstractmethod
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Series, NDArray[Any]]:
-        """Return the series and their labels or values, which must match those of earlier calls unless `reset`."""
+        """Return the series and their labels or values, which must match earlier calls unless `reset`."""
 
     @abstractmethod
     def _target(self, samples: Samples, *, reset: bool) -> Target:
@@ -135,8 +135,8 @@ class SeriesEstimator(IntegerForm):
             model: a network returned by `quantize`; by default, by `quantize()`.
 
         Warns:
-            SaturationWarning: more than one in 10,000 values of X, or of the states, was clipped because it is
-                outside the range found by the fit.
+            SaturationWarning: more than one in 10,000 values of X, or of the states, was clipped because it
+                is outside the range found by the fit.
         """
         integer = self._integer(model)
         series = read_series(self, X, reset=False)
@@ -151,8 +151,8 @@ class SeriesEstimator(IntegerForm):
         """Return the integer network, which takes raw inputs and standardises them itself.
 
         Args:
-            activation_bits: bits of states and biases, 6..16. The default is 12 if only the last state is read,
-                and 16 for sums over steps, or fewer if a series of the fit has more than 32,767 steps.
+            activation_bits: bits of states and biases, 6..16. The default is 12 if only the last state is
+                read, and 16 for sums over steps, or fewer if a series of the fit has more than 32,767 steps.
             input_bits: bits of standardised inputs; `activation_bits` by default.
             raw_unit: the value of one raw code. The default is 1 if the training data are whole numbers, else
                 a power of two well below their deviation; it is stored in the model's metadata.

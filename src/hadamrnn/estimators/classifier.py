@@ -33,7 +33,8 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
 
     X is `(n, time, channels)`, a list of `(time, channels)` arrays of different lengths, a data frame with a
     column for each channel, or `(n, features)`, read as series of one channel. The estimator standardises its
-    inputs, and so does the integer network. A channel whose series differ greatly in size is compressed first.
+    inputs, and so does the integer network. A channel whose series differ greatly in size is compressed
+    first.
 
     Parameters
     ----------
@@ -138,8 +139,8 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
 
         Args:
             X, y, sample_weight: as for `fit`.
-            classes: all labels; required in the first call unless `fit` has set them. A call to `fit`, and the
-                first call after it, start from scratch.
+            classes: all labels; required in the first call unless `fit` has set them. A call to `fit`, and
+                the first call after it, start from scratch.
         """
         labels, _ = self._labels(align(X, y))
         first = not hasattr(self, "_stream")

@@ -1,9 +1,9 @@
 """Fit a reservoir in closed form: draw a pool of features, prune it, solve for V, and round V.
 
-The fit uses the codes and counts that a device computes, so the fitted network already is the integer network.
-Only V is rounded, with a power of two for every feature (`share_codes`). The kinds of features are selected by
-the leave-one-out error of the whole pool, before pruning biases it. With many series, a subset selects the
-features and all series fit the read-out. Start reading at `fit_counted`.
+The fit uses the codes and counts that a device computes, so the fitted network already is the integer
+network. Only V is rounded, with a power of two for every feature (`share_codes`). The kinds of features are
+selected by the leave-one-out error of the whole pool, before pruning biases it. With many series, a subset
+selects the features and all series fit the read-out. Start reading at `fit_counted`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SeriesEncoding:
 
     @classmethod
     def of(cls, scaling: Scaling, series: Series) -> SeriesEncoding:
-        """Return an encoding with headroom for larger values; it reads raw codes if one unit suits all channels."""
+        """Return an encoding with headroom for larger values, of raw codes if one unit suits all channels."""
         largest = HEADROOM * max(
             float(np.abs(scaling.split(series.at(rows), np.float64).x.numpy()).max(initial=0.0))
             for rows in np.array_split(np.arange(len(series)), -(-len(series) // KEPT_SERIES))
@@ -163,7 +163,7 @@ def fit_counted(
 
 
 def _best_kinds(pool: Pool, rows: PoolRows, folds: Tensor | None) -> tuple[NDArray[np.bool_], Tensor, float]:
-    """Return the features of the kinds with the least cross-validation error, their Gram matrix, and the penalty."""
+    """Select the kinds of features by cross-validation; return features, Gram matrix and penalty."""
     gram = torch.zeros(len(rows.z), len(rows.z), dtype=torch.float64)
     least, found = float("inf"), (pool.of_kinds(()), gram, 1.0)
     for count, kind in enumerate(KINDS, 1):

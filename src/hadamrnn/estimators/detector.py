@@ -1,9 +1,10 @@
 """`HadamRNNDetector`: detect anomalies in a stream, learning from normal data only.
 
-A network with random signs and U reads the stream and predicts each sample from the samples before it; V comes
-from ridge regression. A sample's distance is the squared Mahalanobis distance of its residual, and the level is
-an exponential mean of the distances. A level above those of normal data raises an alarm. The covariance and the
-threshold come from residuals of samples that V was not fitted to. Start reading at `HadamRNNDetector.fit`.
+A network with random signs and U reads the stream and predicts each sample from the samples before it; V
+comes from ridge regression. A sample's distance is the squared Mahalanobis distance of its residual, and the
+level is an exponential mean of the distances. A level above those of normal data raises an alarm. The
+covariance and the threshold come from residuals of samples that V was not fitted to. Start reading at
+`HadamRNNDetector.fit`.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ ACTIVATION_BITS = 16
 class HadamRNNDetector(OutlierMixin, IntegerForm):
     """An anomaly detector for streams that takes kilobytes, fitted to normal data in closed form.
 
-    The rows of X are consecutive samples, `(time, channels)`, and the score of a row depends on the rows before
-    it. Pass several recordings as a list of such arrays, or as `(n, time, channels)`. The state starts at zero
-    for each recording, and the rows are returned one recording after another. Because the state is empty at
-    the start of a recording, or when a device starts, the first `warmup_` samples count as normal:
+    The rows of X are consecutive samples, `(time, channels)`, and the score of a row depends on the rows
+    before it. Pass several recordings as a list of such arrays, or as `(n, time, channels)`. The state starts
+    at zero for each recording, and the rows are returned one recording after another. Because the state is
+    empty at the start of a recording, or when a device starts, the first `warmup_` samples count as normal:
     2^(max(leak) + 1) of them, or half of the shortest recording.
 
     Parameters
@@ -83,7 +84,8 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         Shrinkage of the residuals' covariance towards their mean variance; 0 for none. Less shrinkage
         detects smaller deviations in channels that are predicted much better than the others.
     smoothing : int
-        k of the level, an exponential mean over about 2^k distances; with 0 every sample is judged separately.
+        k of the level, an exponential mean over about 2^k distances; with 0 every sample is judged
+        separately.
     quantile : float
         The threshold is this quantile of the levels of normal data, times `margin`.
     margin : float
@@ -151,10 +153,10 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the detector to more normal recordings; the first call fixes the scaling and the random weights.
+        """Fit the detector to more normal recordings; the first call fixes scaling and random weights.
 
-        V is fitted to all recordings so far; covariance and threshold to the latest ones, which together have at
-        least 16,384 samples.
+        V is fitted to all recordings so far; covariance and threshold to the latest ones, which together have
+        at least 16,384 samples.
         """
         if not hasattr(self, "network_"):
             return self.fit(X)

@@ -129,7 +129,7 @@ class DetectorFolder:
         return self._judge(read_tables(source, labels=()))
 
     def evaluate(self, source: str | Path) -> Detected:
-        """Compare alarms with the labels in recordings: a column named anomaly or label, with values 0 and 1."""
+        """Compare alarms with the labels in recordings: a column anomaly or label, with values 0 and 1."""
         tables = read_tables(source, labels=())
         truths = []
         for table in tables:

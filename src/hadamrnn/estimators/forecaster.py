@@ -1,8 +1,8 @@
 """`HadamRNNForecaster`: forecast the next steps of a multivariate series.
 
-One network reads each channel separately, in units of the channel's standard deviation and relative to the last
-value of the window, and returns the change until each of the next steps. Signs and U are random and fixed; V
-comes from ridge regression. Start reading at `HadamRNNForecaster.fit`.
+One network reads each channel separately, in units of the channel's standard deviation and relative to the
+last value of the window, and returns the change until each of the next steps. Signs and U are random and
+fixed; V comes from ridge regression. Start reading at `HadamRNNForecaster.fit`.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ class HadamRNNForecaster(IntegerForm):
             model: a network returned by `quantize`; by default, by `quantize()`.
 
         Warns:
-            SaturationWarning: more than one in 10,000 values of X, or of the states, was clipped because it is
-                outside the range found by the fit.
+            SaturationWarning: more than one in 10,000 values of X, or of the states, was clipped because it
+                is outside the range found by the fit.
         """
         integer = self._integer(model)
         values = self._read(X)

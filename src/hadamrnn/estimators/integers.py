@@ -91,7 +91,7 @@ class IntegerForm(BaseEstimator):
         codes, _ = encode_values(integer, values)
         inputs = count_outliers(integer, values)
         if isinstance(integer, IntegerReservoir):
-            result, states = integer.run(codes, lengths), 0  # the fit already took clipped states into account
+            result, states = integer.run(codes, lengths), 0  # the fit already includes clipped states
             advice = "They are clipped in predict too."
         else:
             result = Engine(integer).run(codes, lengths)

@@ -26,9 +26,9 @@ TURN_ROWS = "They look like (channels, time): pass [series.T for series in X]."
 def read_series(estimator: Any, X: Any, *, reset: bool) -> Series:
     """Return X as series; `reset` sets the estimator's `n_features_in_`, otherwise X must match it.
 
-    An array or wide frame `(n, features)` is one channel with `features` steps, and every later X must have the
-    same number. For `(n, time, channels)`, lists of `(time, channels)` arrays, and frames with a column for
-    each channel, only the channels must match. An array with more channels than steps might have axes
+    An array or wide frame `(n, features)` is one channel with `features` steps, and every later X must have
+    the same number. For `(n, time, channels)`, lists of `(time, channels)` arrays, and frames with a column
+    for each channel, only the channels must match. An array with more channels than steps might have axes
     `(n, channels, time)`, so a first X like that is refused; a list is unambiguous.
     """
     frame = rows_of_frame(X)
@@ -198,7 +198,8 @@ def rows_of_frame(X: Any) -> list[Any] | None:
     """Return the series in a data frame with channels in columns; None for other input.
 
     In a nested frame a row is a sample and each cell a series. With a multi-index a row is a step; the last
-    index level is its time and the levels before it identify the sample. Samples keep the order of their rows.
+    index level is its time and the levels before it identify the sample. Samples keep the order of their
+    rows.
     """
     if not hasattr(X, "columns") or not hasattr(X, "shape"):
         return None

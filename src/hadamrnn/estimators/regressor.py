@@ -27,8 +27,8 @@ class HadamRNNRegressor(RegressorMixin, SeriesEstimator):
 
     X, the parameters and the other attributes are those of `HadamRNNClassifier`, without `class_weight`,
     `classes_` and the solver "count"; "auto" means "ridge" or "gradient". Unless parameters describe a
-    `Network`, "ridge" also tries linear networks, which follow levels and trends beyond the range of training.
-    y is `(n,)` or `(n, targets)`. It is standardised internally, and predictions are in its units.
+    `Network`, "ridge" also tries linear networks, which follow levels and trends beyond the range of
+    training. y is `(n,)` or `(n, targets)`. It is standardised internally, and predictions are in its units.
 
     Attributes
     ----------

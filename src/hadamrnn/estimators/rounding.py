@@ -1,7 +1,8 @@
 """Round V to the grid of an integer network, changing its outputs on data as little as possible.
 
-Features are rounded one after another, and the remaining coefficients are adjusted to compensate. Each feature
-has a power of two that fits the grid to its coefficients, so few bits suffice. Start reading at `share_codes`.
+Features are rounded one after another, and the remaining coefficients are adjusted to compensate. Each
+feature has a power of two that fits the grid to its coefficients, so few bits suffice. Start reading at
+`share_codes`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Select a random network for the data: block size, leak, feature set, and as many units as fit.
 
-Candidates with the same block size and leak are drawn and run together, as one wide network that contains their
-features. They are compared by the leave-one-out error of a ridge regression, on small data by its mean over
-several draws. Large data often consist of windows of recordings, which predict their neighbours, so whole folds
-are left out there. Start reading at `select`; `network_cost` decides what fits.
+Candidates with the same block size and leak are drawn and run together, as one wide network that contains
+their features. They are compared by the leave-one-out error of a ridge regression, on small data by its mean
+over several draws. Large data often consist of windows of recordings, which predict their neighbours, so
+whole folds are left out there. Start reading at `select`; `network_cost` decides what fits.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ LEAST_ERROR = 1e-12
 NESTED = (1, 3)  # numbers of thresholds whose quantiles are nested
 THRESHOLD_SERIES = 256  # most series for the quantiles that become thresholds
 THRESHOLD_STEPS = 8  # steps of each of these series, evenly spread
-# A threshold exceeds its quantile by this fraction of the unit's spread. States at rest may stay at one value,
-# and rounding must not decide on which side of the threshold that value is.
+# A threshold exceeds its quantile by this fraction of the unit's spread. States at rest may stay at one
+# value, and rounding must not decide on which side of the threshold that value is.
 MARGIN = 0.002
 ROW_BYTES = 1 << 22  # most bytes of inputs or states in memory at once
 LANES = 16  # rows that the kernels run together
@@ -65,7 +65,7 @@ LANES = 16  # rows that the kernels run together
 
 @dataclass(frozen=True)
 class Cost:
-    """The bytes of weights and integer biases, the operations of one time step, and the RAM of a reservoir."""
+    """The bytes of weights and integer biases, the operations of one step, and the RAM of a reservoir."""
 
     bytes: int
     multiplications: int
@@ -138,7 +138,7 @@ class ParameterSpace:
         return list(dict.fromkeys(found))
 
     def _block_size(self, suggested: int) -> int:
-        """Return the block size set by the parameters, or the suggested one if it divides the number of units."""
+        """Return the block size set by the parameters, or the suggested one if it divides the units."""
         if self.hidden_size is None:
             return suggested
         if self.num_blocks is not None:

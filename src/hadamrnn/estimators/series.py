@@ -73,9 +73,9 @@ class Series:
 class Samples:
     """The distinct samples: series, labels `(n,)` or values `(n, targets)`, and weights `(n,)`.
 
-    Samples with equal series and label are merged and their weights added, so repeating a sample and weighting
-    it are equivalent. `groups` `(n,)` numbers the distinct series. `owners` `(n,)` numbers their sources, if the
-    caller names them; owners of the same series are merged.
+    Samples with equal series and label are merged and their weights added, so repeating a sample and
+    weighting it are equivalent. `groups` `(n,)` numbers the distinct series. `owners` `(n,)` numbers their
+    sources, if the caller names them; owners of the same series are merged.
     """
 
     series: Series

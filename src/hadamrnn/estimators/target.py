@@ -20,8 +20,8 @@ LEAST_ERROR = 1e-6  # on labels: below this every prediction is correct, and a l
 class Target(ABC):
     """The target values `(n, outputs)` of a fit, with weights and groups of the samples, `(n,)`.
 
-    Samples with the same input form a group, and cross-validation leaves out whole groups. `owners` `(n,)` is the
-    source of each sample, if the caller names it; folds then consist of whole owners.
+    Samples with the same input form a group, and cross-validation leaves out whole groups. `owners` `(n,)` is
+    the source of each sample, if the caller names it; folds then consist of whole owners.
     """
 
     values: Tensor

@@ -23,8 +23,8 @@ MAX_VALUES = 20_000  # most numbers in a golden file, so that it fits into a sma
 class Golden:
     """Input sequences that start at the zero state, with the outputs of the reference engine.
 
-    As on a device, inputs are raw sensor codes. `logits` are those after every step or, with `every=False`, only
-    after the last step. For dense models `raw` and `encoded` test the encoding at its limits.
+    As on a device, inputs are raw sensor codes. `logits` are those after every step or, with `every=False`,
+    only after the last step. For dense models `raw` and `encoded` test the encoding at its limits.
     """
 
     inputs: NDArray[Any]  # raw codes (sequences, time, input_size) or ids (sequences, time)

@@ -211,7 +211,7 @@ def packed(codes: NDArray[Any] | None, bits: int) -> tuple[int, int, str] | None
 
 
 def deflated(codes: NDArray[Any]) -> str:
-    """Return int32 codes, deflated, in base64. All lowest bytes come first, because high bytes compress well."""
+    """Return int32 codes deflated in base64. All lowest bytes come first, because high bytes repeat."""
     planes = codes.astype("<i4").reshape(-1, 1).view(np.uint8).T
     return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 

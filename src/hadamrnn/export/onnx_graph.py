@@ -1,8 +1,8 @@
 """Build ONNX graphs of recurrent networks: one step, and a whole sequence by `Scan`. No torch.
 
-A `Recipe` defines how a network computes its layers and its read-out, entirely in float32 or entirely in int64.
-The graphs of a step and of a sequence use the same recipe. `LayeredRecipe` adds the layers, strides and pools of
-a `Network`. Start reading at `Recipe.step` and `step_model`.
+A `Recipe` defines how a network computes its layers and its read-out, entirely in float32 or entirely in
+int64. The graphs of a step and of a sequence use the same recipe. `LayeredRecipe` adds the layers, strides
+and pools of a `Network`. Start reading at `Recipe.step` and `step_model`.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class LayeredRecipe(Recipe):
         return {name: _where(build, moves, value, state[name]) for name, value in new.items()}
 
     def _stride(self, build: Builder, index: int, y: str, due: str | None, new: State) -> tuple[str, str]:
-        """Add y to the sum of a stride; return the next layer's input and the rows in which it makes a step."""
+        """Add y to a stride's sum; return the next layer's input and the rows in which it makes a step."""
         name = f"sum{index}"
         total = build.op("Add", new[name], y)
         zero = build.constant(0, np.int64)

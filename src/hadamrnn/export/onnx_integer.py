@@ -1,7 +1,7 @@
 """Build the integer network in ONNX, in int64 and equal to the reference engine bit for bit.
 
-The equations are those of `fixedpoint.layer` and `fixedpoint.model`. ONNX can shift only unsigned integers, so
-a rounded right shift becomes a floored division: floor(v / 2^s) = (v - (v mod 2^s)) / 2^s exactly.
+The equations are those of `fixedpoint.layer` and `fixedpoint.model`. ONNX can shift only unsigned integers,
+so a rounded right shift becomes a floored division: floor(v / 2^s) = (v - (v mod 2^s)) / 2^s exactly.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def within(build: Builder, value: str, low: int, high: int) -> str:
 
 
 def round_shift(build: Builder, value: str, shift: ArrayLike) -> str:
-    """Return (value + 2^(shift-1)) >> shift, with one shift for all or one per column; 0 leaves value as is."""
+    """Return (value + 2^(shift-1)) >> shift, for one shift or one per column; a shift of 0 does nothing."""
     units = np.left_shift(np.int64(1), np.asarray(shift, np.int64))
     if np.all(units == 1):
         return value

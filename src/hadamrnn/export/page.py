@@ -1,4 +1,4 @@
-"""Write pages on which an integer model runs: `live_network` adds one to any page, `export_page` writes a page.
+"""Write pages that run an integer model: `live_network` adds one to any page, `export_page` writes a page.
 
 A network with a sound front end can read the microphone (`listening_data`). The page is self-contained: it
 
@@ -199,9 +199,9 @@ def live_part(*networks: Live) -> LivePart:
     return LivePart(networks, "".join(map(runtime_text, RUNTIME)))
 
 
-# The default decision for a model without one. Windows have ten hops. A class raises an event if it wins three
-# of four windows by at least the margin that gives one of two classes this probability. The next event can come
-# one window later.
+# The default decision for a model without one. Windows have ten hops. A class raises an event if it wins
+# three of four windows by at least the margin that gives one of two classes this probability. The next event
+# can come one window later.
 HOPS, NEEDED, VOTES, SURE = 10, 3, 4, 0.7
 IDLE = frozenset({"silence", "unknown", "noise", "background", "other"})  # classes that raise no event
 

@@ -99,7 +99,7 @@ class ReservoirData(Constants):
 
 
 def _placed_groups(model: IntegerReservoir) -> list[Fields]:
-    """Return the groups with the offsets of their cells: sums in wide cells; delays, then states, in narrow ones."""
+    """Return the groups with the offsets of their sums, delays and states."""
     network = model.network
     rows: list[Fields] = []
     sums = cells = 0

@@ -1,9 +1,9 @@
 """Run exported C: measure it on microcontrollers whose tools are installed, or get its classes on the host.
 
 Cortex-M and RV32 run in QEMU, which counts executed instructions (not cycles); the ATmega328P runs in simavr,
-which counts cycles. All tools are Debian packages; `missing_tools` lists those that are not installed. `measure`
-finds flash, RAM, stack and the cost of a step. `classify_on_host` compiles the C for this machine and reads the
-classes that it prints. Start reading at `measure`.
+which counts cycles. All tools are Debian packages; `missing_tools` lists those that are not installed.
+`measure` finds flash, RAM, stack and the cost of a step. `classify_on_host` compiles the C for this machine
+and reads the classes that it prints. Start reading at `measure`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A decision says when the logits of a stream of windows raise an event:
 
-    margin = least(largest logit - second largest, 2^31 - 2)        |logit| if there is only one
-    vote   = class of the largest logit if margin >= its threshold, else none
-    event  = vote if k of the last n votes are for it, and no event was raised in the refractory windows before
+    margin = least(largest logit - second largest, 2^31 - 2)        |logit| if there is only one vote   =
+    class of the largest logit if margin >= its threshold, else none event  = vote if k of the last n votes
+    are for it, and no event was raised in the refractory windows before
 
 An event clears the votes. A class with threshold `NEVER` is background and raises nothing. `Decider` is the
 reference, and exported C and JavaScript equal it bit for bit. A model stores either stage in its metadata.

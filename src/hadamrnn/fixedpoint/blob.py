@@ -1,9 +1,9 @@
 """Lay out a model as data for `runtime/hadamrnn.h`: its constants as bytes, and its structs.
 
-`ModelData.sections` are the consecutive constants, aligned to 4 bytes, in little endian;
-`ModelData.model` and `ModelData.layers` are the fields of `hadamrnn_model` and `hadamrnn_layer` by name.
-Arrays that the network lacks are NULL pointers. A specialised build has the data as C; a shared build and this
-package's native engine read the same data from one file, `ModelData.blob`. Start at `ModelData`.
+`ModelData.sections` are the consecutive constants, aligned to 4 bytes, in little endian; `ModelData.model`
+and `ModelData.layers` are the fields of `hadamrnn_model` and `hadamrnn_layer` by name. Arrays that the
+network lacks are NULL pointers. A specialised build has the data as C; a shared build and this package's
+native engine read the same data from one file, `ModelData.blob`. Start at `ModelData`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ConstantArray:
 
 
 class Constants:
-    """Consecutive arrays, including the encoding of raw codes and values, which all kinds of network share."""
+    """Consecutive arrays, including the encodings of raw codes and values, which every network may have."""
 
     def __init__(self) -> None:
         self.sections: list[ConstantArray] = []

@@ -1,9 +1,9 @@
 """Count the bytes of a network and the operations of a step, and estimate its instructions.
 
-Operations are counted in two ways: as in the paper (Section 3.6, Table 1), where W h takes d_h 2^k additions, and
-for the fast transform, d_h k additions. Needs neither numpy nor torch; `hadamrnn cost` prints the result.
-`estimate` gives the instructions of a step on a Cortex-M4 without an emulator, and `Load` how much of a device a
-network with its windows takes.
+Operations are counted in two ways: as in the paper (Section 3.6, Table 1), where W h takes d_h 2^k additions,
+and for the fast transform, d_h k additions. Needs neither numpy nor torch; `hadamrnn cost` prints the result.
+`estimate` gives the instructions of a step on a Cortex-M4 without an emulator, and `Load` how much of a
+device a network with its windows takes.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def fast_step_cost(network: Network) -> StepCost:
 
 
 def matrix_product(entries: int, bits: int) -> Operations:
-    """Return the operations of a matrix-vector product; 1- and 2-bit weights need only additions and shifts."""
+    """Return the operations of a matrix-vector product; 1- and 2-bit weights need no multiplications."""
     return Operations(multiplications=0 if bits <= 2 else entries, additions=entries)
 
 
@@ -301,7 +301,7 @@ class Load:
 
     @classmethod
     def of(cls, network: Network, window: int, hop: int, step: int | None = None) -> Load:
-        """Return the load for windows of `window` steps every `hop`; without `step`, instructions are estimated.
+        """Return the load of windows of `window` steps every `hop`; `step` has counted instructions, if any.
 
         The stream is read by window / hop overlapping states.
         """
@@ -317,7 +317,7 @@ class Load:
         )
 
     def share(self, device: Device) -> float | None:
-        """Return the fraction of the clock that is used, at one instruction per cycle; None without a rate."""
+        """Return the fraction of the clock in use, at one instruction per cycle; None without a rate."""
         return None if device.rate is None else self.instructions * device.rate / (device.clock * 1e6)
 
     def excesses(self, device: Device) -> list[str]:

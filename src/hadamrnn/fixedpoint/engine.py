@@ -7,13 +7,13 @@ Streaming, as on a device:                   Batches, for evaluation:
     logits = engine.read(state)
 
 Inputs are codes: integers `(streams, input_size)` for dense models, which saturate to input_bits, or ids
-`(streams,)` for one-hot and embedded models; `encoding.py` converts raw sensor values or real numbers to codes.
-If every block leaks, a stream may run for ever. A linear orthogonal state without a leak may outgrow its bits
-beyond the calibrated length; it then saturates, and the state counts how often. A sum over steps must stop at
-`longest`. In both cases start a new state, or use `SlidingWindow`.
+`(streams,)` for one-hot and embedded models; `encoding.py` converts raw sensor values or real numbers to
+codes. If every block leaks, a stream may run for ever. A linear orthogonal state without a leak may outgrow
+its bits beyond the calibrated length; it then saturates, and the state counts how often. A sum over steps
+must stop at `longest`. In both cases start a new state, or use `SlidingWindow`.
 
-`Engine` checks its arguments. It runs batches in the native library (`NativeNetwork`). Without that library, or
-on request, it uses the numpy reference in `step.py`, which gives the same bits more slowly.
+`Engine` checks its arguments. It runs batches in the native library (`NativeNetwork`). Without that library,
+or on request, it uses the numpy reference in `step.py`, which gives the same bits more slowly.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class State:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The logits of a batch, `(batch, output_size)` or `(batch, time, output_size)`, and the clipped entries."""
+    """The logits of a batch, `(batch, output_size)` or `(batch, time, output_size)`, and clipped entries."""
 
     logits: Int32
     saturations: int
@@ -275,7 +275,7 @@ class NativeNetwork:
         return logits, int(saturations.sum())
 
     def _drives(self, ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return each id's row in a table, and the table of contributions to the lowest layer's accumulators."""
+        """Return each id's row in a table, and that table of contributions to the lowest accumulators."""
         model = self._model
         place = np.zeros(model.vocabulary_size, np.int32)
         place[ids] = 1
@@ -289,8 +289,8 @@ class SlidingWindow:
     """A sliding window: every `hop` inputs, `push` returns the logits of the last `window` inputs.
 
     window / hop staggered states read the stream, and the oldest restarts after its read-out, so the logits
-    depend only on the window, as those of `run` do. If every block leaks, one state that never restarts would be
-    cheaper, but it would remember samples before the window, which never happened in training.
+    depend only on the window, as those of `run` do. If every block leaks, one state that never restarts would
+    be cheaper, but it would remember samples before the window, which never happened in training.
     """
 
     def __init__(self, engine: Engine, window: int, hop: int) -> None:

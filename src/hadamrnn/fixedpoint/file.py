@@ -6,11 +6,11 @@ weight payload follows the paper's formula, with each tensor rounded up to whole
     d_h + p d_h (d_in + d_out) + p_a (d_h + d_out) bits
 
 A network without b_i stores none. A stack has the first two terms and the biases for every layer, and gains,
-offsets, thresholds, leaks and feature scales as `cost.network_size` counts them. The formula does not count an
-embedding table and the encoding of raw codes, which are reported as `extra`, nor the header, reported as
+offsets, thresholds, leaks and feature scales as `cost.network_size` counts them. The formula does not count
+an embedding table and the encoding of raw codes, which are reported as `extra`, nor the header, reported as
 `header`. The lowest layer's fields have the names of `IntegerLayer`; those of layer l have the prefix
-`layer{l}.`.
-The loader trusts nothing: it bounds every size before it allocates, and raises `InputError` for a damaged file.
+`layer{l}.`. The loader trusts nothing: it bounds every size before it allocates, and raises `InputError` for
+a damaged file.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSize:
-    """The bytes of a model file: payload (the paper's formula), extra and header, which add up to the file."""
+    """The bytes of a model file: payload (the paper's formula), extra and header."""
 
     payload: int
     extra: int

@@ -1,6 +1,7 @@
 """Define one layer of an integer network: its weights, its shifts and its output.
 
-One step of a layer, for b = `block_size`, the leak k of the unit's block, and the codes x that the layer reads:
+One step of a layer, for b = `block_size`, the leak k of the unit's block, and the codes x that the layer
+reads:
 
     a   = (u * H h) << state_shift                                    exact
     a   = a - round(a / 2^k)                                          if the block leaks

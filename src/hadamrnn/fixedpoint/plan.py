@@ -1,8 +1,8 @@
 """Plan how the runtime computes and stores a model: the stages of each transform, and the memory layout.
 
-A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor (`runtime/hadamrnn.h`). Stages run in
-pairs in the state's own 16 bits as long as these suffice (k stages of p-bit numbers take p + k bits), and the
-rest in a 32-bit buffer. Start reading at `make_plan`.
+A block F_1 kron ... kron F_r kron S_{2^stages} is applied factor by factor (`runtime/hadamrnn.h`). Stages run
+in pairs in the state's own 16 bits as long as these suffice (k stages of p-bit numbers take p + k bits), and
+the rest in a 32-bit buffer. Start reading at `make_plan`.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Readout:
             np.maximum(pools["max"], h, out=pools["max"])
 
     def logits(self, pools: Pools, h: Int32, steps: int | NDArray[np.int64]) -> Int32:
-        """Return logits `(streams, output_size)` after `steps` steps of the last layer, one number or one per stream."""
+        """Return logits `(streams, output_size)` after `steps` of the last layer, for all or each stream."""
         product = exact_product(self._weight, self._codes(pools, h, steps))
         return np.ascontiguousarray((product + self._bias).T)
 

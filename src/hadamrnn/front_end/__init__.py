@@ -1,1 +1,1 @@
-"""The signal front end: log energies of frequency bands in integers. Start at `description.FrontEnd`."""
+"""Compute log energies of frequency bands in integers. Start at `description.FrontEnd`."""

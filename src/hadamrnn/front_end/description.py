@@ -1,4 +1,4 @@
-"""`FrontEnd`: the frozen description of a signal front end, with its tables and its cost.
+"""Describe a signal front end: `FrontEnd`, its tables and its cost.
 
 The tables are computed in float64 once and rounded to integers; everything after them is integer arithmetic
 (`reference.py`, `runtime/hadamrnn_front_end.h`, `export/runtime/front_end.js`). `front_end_bytes` and
@@ -32,8 +32,8 @@ Integers = NDArray[np.int64]
 class FrontEnd:
     """A front end that turns frames of a signal into the log energies of frequency bands.
 
-    `mel` is for sound: pre-emphasis, a Hamming window, overlapping triangles on the mel scale. `bands` is for
-    vibration: the mean of a frame is removed, a Hann window, equally wide bands side by side.
+    `mel` is for sound: pre-emphasis, a Hamming window, and overlapping triangles on the mel scale. `bands` is
+    for vibration: mean removal in each frame, a Hann window, and adjacent bands of equal width.
 
     >>> FrontEnd("mel", rate=16000, frame=400, hop=160, bands=32).fft_size
     512
@@ -89,8 +89,8 @@ class FrontEnd:
     def edges(self) -> Integers:
         """Return the first bins of the bands, strictly increasing.
 
-        Triangle j of `mel` rises from edge j to edge j + 1 and falls to edge j + 2; band j of `bands` has the
-        bins from edge j up to edge j + 1. Bins 0 and fft_size / 2 are in no band.
+        In `mel`, triangle j rises from edge j to edge j + 1 and falls to edge j + 2. In `bands`, band j has
+        the bins from edge j up to edge j + 1. Bins 0 and fft_size / 2 are not in any band.
         """
         if not self.is_mel:
             return 1 + np.arange(self.bands + 1) * (self.fft_size // 2 - 1) // self.bands
@@ -103,7 +103,7 @@ class FrontEnd:
 
     @cached_property
     def weights(self) -> Integers:
-        """Return the height of the rising triangle in each bin from edge 0 to the last edge, in 1/256.
+        """Return the rising triangle's height in each bin from edge 0 to the last edge, in 1/256.
 
         The remainder to 256 belongs to the falling triangle. `bands` need no weights.
         """
@@ -116,7 +116,7 @@ class FrontEnd:
         return np.concatenate(rises)
 
     def __str__(self) -> str:
-        """Describe the front end, as `32 mel bands of 400 samples, every 160, at 16000 Hz`."""
+        """Describe the front end, for example `32 mel bands of 400 samples, every 160, at 16000 Hz`."""
         name = "mel bands" if self.is_mel else "bands"
         return f"{self.bands} {name} of {self.frame} samples, every {self.hop}, at {self.rate} Hz"
 

@@ -1,6 +1,6 @@
-"""The arithmetic of the front end in numpy: the specification that C and JavaScript repeat bit for bit.
+"""Specify the arithmetic of the front end in numpy; C and JavaScript give the same bits.
 
-`compute_bands` runs `runtime/hadamrnn_front_end.h` in the native library if there is one, else this module.
+`compute_bands` runs `runtime/hadamrnn_front_end.h` in the native library if available, else this module.
 
 For every frame x of int16 samples, all integers, `round` with ties towards +infinity, `bits` of the largest
 v, or -1 - v if v is negative:
@@ -38,9 +38,7 @@ from hadamrnn.front_end.description import (
 )
 from hadamrnn.kernels.library import FrontEndArgs, Library, load_library, run_slices_on
 
-FREE_BITS = (
-    13  # values of this many bits need no division before a stage, which grows them by at most 1 + sqrt(2)
-)
+FREE_BITS = 13  # values of this many bits need no division before a stage, whose gain is at most 1 + sqrt(2)
 FALL_SHIFT = 3  # decay of the noise floor
 CHUNK = 1 << 12  # frames processed at once
 
@@ -167,7 +165,7 @@ def subtract_noise(codes: Integers, shift: int) -> Integers:
 
 
 def twiddles(front_end: FrontEnd, steps: Integers) -> tuple[Integers, Integers]:
-    """Return cosine and sine of 2 pi steps / fft_size, steps up to half a turn, Q14."""
+    """Return cosine and sine of 2 pi steps / fft_size in Q14, for steps up to half a turn."""
     quarter, table = front_end.fft_size // 4, front_end.cosines
     first = steps <= quarter
     cosine = np.where(
@@ -189,7 +187,7 @@ def bit_reversed(points: int) -> Integers:
 
 
 def bit_length(values: Integers) -> Integers:
-    """Return the bits of values from 0 up to 2^52, exactly.
+    """Return the exact number of bits of values from 0 up to 2^52.
 
     >>> bit_length(np.array([0, 1, 255, 256])).tolist()
     [0, 1, 8, 9]

@@ -1,1 +1,1 @@
-"""Hadamard matrices: the orders that can be built, and the factors of their fast transforms. numpy only."""
+"""Build Hadamard matrices, and the factors of their fast transforms, with numpy only."""

@@ -1,4 +1,4 @@
-"""Hadamard matrices of all orders that the classical constructions reach. Numpy only.
+"""Build Hadamard matrices of all orders that the classical constructions reach, with numpy only.
 
 A Hadamard matrix H of order n has entries +-1 and H H' = n I. Every order built here is a
 Kronecker product of *factors*, and a factor is the Sylvester matrix of order 2, a Paley matrix
@@ -17,9 +17,9 @@ Paley's matrices come from a conference matrix over the field with q = prime^exp
     type one:  order q + 1,      e = -1,  H x = C x + x
     type two:  order 2 (q + 1),  e = 1,   H (a, b) = (C s + d, C d - s),  s = a + b, d = a - b
 
-where type two interleaves: a are the even entries, b the odd ones. Williamson's matrices are a 4 x 4 array
-of circulants of side m, where block (r, s) is +- circulant number r xor s. That is q or 4 m signs instead of
-order^2, and C stores only these.
+Type two interleaves them: a are the even entries, b the odd ones. Williamson's matrices are a 4 x 4 array of
+circulants of side m, in which block (r, s) is +- circulant number r xor s. So q or 4 m signs determine a
+factor instead of order^2, and C stores only these.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SignMatrix = NDArray[np.int8]
 WILLIAMSON_NEGATIVE = (0b0000, 0b0101, 0b1001, 0b0011)
 
 # First rows (+ = 1, - = -1) of four symmetric circulants A, B, C, D of side m with
-# A^2 + B^2 + C^2 + D^2 = 4 m I, found by search: orders 4 m that Paley's matrices miss.
+# A^2 + B^2 + C^2 + D^2 = 4 m I, found by search, for orders 4 m without a Paley matrix.
 _WILLIAMSON_ROWS = {
     23: (
         "+--++-+-+-++++-+-+-++--",
@@ -60,7 +60,7 @@ _WILLIAMSON_ROWS = {
 
 @dataclass(frozen=True)
 class Paley:
-    """A Paley matrix by its quadratic character."""
+    """A Paley matrix, given by its quadratic character."""
 
     order: int
     kind: int  # 1 or 2
@@ -74,7 +74,7 @@ class Paley:
 
     @property
     def corner(self) -> int:
-        """e, the first column of the conference matrix."""
+        """The entry e in the first column of the conference matrix."""
         return -1 if self.kind == 1 else 1
 
     def matrix(self) -> SignMatrix:
@@ -98,10 +98,10 @@ class Paley:
 
 @dataclass(frozen=True)
 class Williamson:
-    """A Williamson matrix by the first rows of its four circulants."""
+    """A Williamson matrix, given by the first rows of its four circulants."""
 
     order: int
-    signs: tuple[int, ...]  # the rows of A, B, C, D one after the other
+    signs: tuple[int, ...]  # the rows of A, B, C, D, one after another
 
     @property
     def side(self) -> int:
@@ -143,7 +143,7 @@ def has_factor(order: int) -> bool:
 
 
 def _paley_field(order: int) -> tuple[int, int, int] | None:
-    """Return the type of the Paley matrix of this order, with prime and exponent of its q, or None.
+    """Return the type of this order's Paley matrix with the prime and exponent of q, or None.
 
     q is 3 mod 4 in type one and 1 mod 4 in type two.
     """
@@ -215,7 +215,7 @@ def order_factors(order: int) -> tuple[int, ...]:
     >>> order_factors(48)
     (12, 2, 2)
     """
-    if not isinstance(order, int | np.integer):  # the cache would keep 12.0 instead of 12
+    if not isinstance(order, int | np.integer):  # otherwise the cache would store 12.0 for 12
         raise InputError(f"The order of a Hadamard matrix must be an int, got {short(order)}.")
     factors = _cheapest_factors(int(order)) if order >= 1 else None
     if factors is None:

@@ -1,6 +1,6 @@
-"""The native kernels: C source in `native/`, its loader, and one torch operator per kernel.
+"""Run the native kernels: C source in `native/`, its loader, and one torch operator per kernel.
 
-Start reading at `scan`; `native_status` tells whether the library was found.
+Start reading at `scan`; `native_status` reports whether the library was found.
 """
 
 from hadamrnn.kernels.library import NativeStatus as NativeStatus

@@ -26,10 +26,10 @@ _constants: dict[Hashable, Tensor] = {}
 
 
 def constant_when_traced(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a tracer call `function` once and take its result as a constant.
+    """Make a tracer call `function` once and treat its result as a constant.
 
-    `torch.compiler.assume_constant_result` does the same, but imports the whole compiler: seconds
-    at every start of a command.
+    `torch.compiler.assume_constant_result` does the same, but it imports the whole compiler, which would
+    delay every command by seconds.
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
@@ -43,8 +43,8 @@ def constant_tensor(
 ) -> Tensor:
     """Return `make(*arguments)` as a tensor, computed once and cached.
 
-    It works with autograd even if the first call was in inference mode, and a FakeTensor, which
-    torch.export requests, is not cached.
+    The result works with autograd even if the first call was in inference mode. A FakeTensor, which
+    torch.export creates, is not cached.
     """
     key = (make, arguments, dtype, device)
     if key in _constants:
@@ -62,7 +62,7 @@ def native_is_loaded() -> bool:
 
 
 def runs_natively(tensor: Tensor, *others: Tensor | None) -> bool:
-    """Return whether the native library is available for tensors like the first one, derivatives included."""
+    """Return whether the native library can run on tensors like the first, including derivatives."""
     if tensor.device.type != "cpu" or tensor.dtype not in NATIVE_DTYPES or not native_is_loaded():
         return False
     return not (is_transformed() or any(map(_has_tangent, (tensor, *others))))
@@ -74,22 +74,22 @@ def is_transformed() -> bool:
 
 
 def values_are_hidden() -> bool:
-    """Return whether the values of tensors cannot be inspected, because torch is tracing or transforming."""
+    """Return whether tensor values cannot be inspected because torch is tracing or transforming."""
     return torch.compiler.is_compiling() or is_transformed()
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Return whether C cannot read the tensor, because torch is tracing or the tensor has no memory."""
+    """Return whether C cannot read the tensor because torch is tracing or the tensor has no memory."""
     return torch.compiler.is_compiling() or (not isinstance(tensor, Parameter) and type(tensor) is not Tensor)
 
 
 def is_constant(tensor: Tensor) -> bool:
-    """Return whether no derivative is taken at the tensor, so results computed from it may be cached."""
+    """Return whether the tensor is not differentiated, so that results computed from it may be cached."""
     return _has_values(tensor) and not (tensor.requires_grad and torch.is_grad_enabled())
 
 
 def derivatives_are_off(tensor: Tensor) -> bool:
-    """Return whether torch records nothing, so results may be cached for the next call."""
+    """Return whether torch records no derivatives, so that results may be cached for the next call."""
     return _has_values(tensor) and not torch.is_grad_enabled()
 
 
@@ -104,12 +104,12 @@ def autocast_is_on(tensor: Tensor) -> bool:
 
 
 def widen(tensor: Tensor) -> Tensor:
-    """Return the tensor in float32; float64 stays."""
+    """Convert the tensor to float32, or leave it in float64."""
     return tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)
 
 
 def check_array(name: str, tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-    """Refuse a tensor unless it is the array that C will read; the last check before taking a pointer."""
+    """Refuse a tensor that C could not read as expected; the last check before taking its pointer."""
     if tensor.dtype != dtype or tuple(tensor.shape) != shape:
         raise InputError(
             f"{name} must be {dtype} of shape {shape}, got {tensor.dtype} of shape {tuple(tensor.shape)}."
@@ -130,7 +130,7 @@ def check_range(name: str, values: Tensor, limit: int, advice: str = "") -> None
     """Refuse integers outside 0..limit - 1, which would make C read out of bounds."""
     if values.numel() == 0 or type(values) is not Tensor:
         return
-    numbers = values.detach().cpu().numpy()  # torch would wake its threads
+    numbers = values.detach().cpu().numpy()  # numpy, because torch would wake its threads
     lowest, highest = int(numbers.min()), int(numbers.max())
     if lowest < 0 or highest >= limit:
         wrong = lowest if lowest < 0 else highest

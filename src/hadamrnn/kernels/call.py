@@ -1,7 +1,7 @@
-"""Call the native library: checked pointers, sizes, slices, and sums over slices.
+"""Call the native library with checked pointers and sizes, slice by slice, and sum over slices.
 
-`Call` serves every kernel, `ScanCall` fills in the arguments of a recurrence. Pools are computed by tiles: as
-many rows of the batch as a vector has lanes.
+`Call` serves every kernel, and `ScanCall` fills in the arguments of a recurrence. Pools are computed in
+tiles, each with as many rows of the batch as a vector has lanes.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from hadamrnn.settings import check_equal
 
 POOLS = ("mean", "positive", "max")
 INTEGERS = ("ids", "lengths")
-# Sums longer than this are cut into pieces that threads share.
+# Sums longer than this are divided among threads.
 _SUM_SIZE = 1 << 18
 _SUM_PIECES = 16
 MAX_SLICES = 32
-# State entries per slice, which take about 50 microseconds.
+# State entries per slice, about 50 microseconds of work.
 GRAIN = 1 << 16
 REAL = {torch.float32: np.float32, torch.float64: np.float64}
 
@@ -45,7 +45,8 @@ REAL = {torch.float32: np.float32, torch.float64: np.float64}
 class Results(NamedTuple):
     """The outputs of a forward pass, and tensors for its backward pass; `(0,)` if not requested.
 
-    `ScanArgs` in native/arguments.h has the shapes; kept pools are stored in tiles and are flat here.
+    The shapes are in `ScanArgs` in native/arguments.h; data kept for the pools are stored in tiles, flat
+    here.
     """
 
     output: Tensor  # h_t or y_t
@@ -95,17 +96,17 @@ def tile_rows(dtype: torch.dtype) -> int:
 
 
 def num_checkpoints(recurrence: Recurrence) -> int:
-    if recurrence.segment is recurrence.time:  # the length is a symbol during an export with open lengths
+    if recurrence.segment is recurrence.time:  # in an export with dynamic lengths, the length is a symbol
         return 0
     return max(-(-recurrence.time // recurrence.segment) - 1, 0)
 
 
 def count_slices(parts: int, work: int, grain: int) -> int:
-    """Return into how many slices a kernel cuts `parts` rows: a power of two, or all parts if they are fewer.
+    """Return the number of slices for `parts` rows: a power of two, or `parts` itself if that is less.
 
     Args:
-        work: the work of the whole call, in any unit.
-        grain: the work that takes many times as long as starting a slice, a few microseconds.
+        work: amount of work in the whole call, in any unit.
+        grain: amount of work that takes much longer than starting a slice, which takes microseconds.
     """
     wanted = 1
     while wanted < MAX_SLICES and wanted * grain < work:
@@ -123,7 +124,7 @@ class Call:
     def point(
         self, name: str, tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype | None = None
     ) -> None:
-        """Point the field `name` at the tensor's values, which must have the type and shape that C reads."""
+        """Point the field `name` at the tensor's values, checking the dtype and shape that C expects."""
         if tensor is not None:
             check_array(name, tensor, dtype or self.dtype, shape)
             self.keep(name, tensor)
@@ -144,7 +145,7 @@ class ScanCall(Call):
 
     Args:
         results: the result of `empty_results`.
-        most: the largest number of slices of the batch.
+        most: the largest allowed number of slices.
     """
 
     def __init__(self, recurrence: Recurrence, results: Results, most: int = MAX_SLICES) -> None:
@@ -174,7 +175,7 @@ class ScanCall(Call):
         self.point(name, tensor, self.shapes[name], torch.int64 if name in INTEGERS else None)
 
     def gradients(self, kernel: str, wanted: Iterable[str]) -> dict[str, Tensor]:
-        """Run a backward pass and return the gradients of the fields `wanted`."""
+        """Run the backward pass and return the gradients of the fields `wanted`."""
         found: dict[str, Tensor] = {}
         for name in wanted:
             like = self.tensors[name]
@@ -213,7 +214,7 @@ class ScanCall(Call):
 
 
 def sum_slices(parts: Tensor) -> Tensor:
-    """Return parts[0] + parts[1] + ..., added in this order whatever the number of threads.
+    """Return parts[0] + parts[1] + ..., added in this order for any number of threads.
 
     Args:
         parts: `(num_slices, ...)`.
@@ -234,7 +235,7 @@ def sum_slices(parts: Tensor) -> Tensor:
 def _factors(
     block_size: int, dtype: torch.dtype
 ) -> tuple[ctypes.Array[ctypes.c_int64], NDArray[Any], NDArray[Any], int]:
-    """Return the orders above 2 of H_b's factors, the factors, their transposes, and the Sylvester order."""
+    """Return H_b's factors of order above 2: orders, matrices, transposes; and the Sylvester order."""
     orders = [order for order in order_factors(block_size) if order > 2]
     sylvester = block_size // int(np.prod(orders, dtype=np.int64))
     real = REAL[dtype]
@@ -278,7 +279,7 @@ def _shapes(recurrence: Recurrence) -> dict[str, tuple[int, ...]]:
 
 
 def check(recurrence: Recurrence) -> None:
-    """Refuse a recurrence that the native code cannot run or that would make it read out of bounds."""
+    """Refuse a recurrence that the native code cannot run, or that would make it read out of bounds."""
     x, ids, weight, thresholds = recurrence.x, recurrence.ids, recurrence.weight, recurrence.thresholds
     dimensions = {"signs": 1, "x": 3, "ids": 2, "weight": 2, "output_weight": 2, "thresholds": 2}
     for name, count in dimensions.items():
@@ -295,7 +296,7 @@ def check(recurrence: Recurrence) -> None:
     for rule, is_kept in rules.items():
         if not is_kept:
             raise InputError(f"A native recurrence needs {rule}.")
-    native_kernel("scan_forward", recurrence.signs.dtype)  # refuse types without a kernel
+    native_kernel("scan_forward", recurrence.signs.dtype)  # raises for dtypes without a kernel
     count_blocks(recurrence.hidden_size, recurrence.block_size)
     if ids is not None and weight is not None:
         check_array("ids", ids, ids.dtype, (recurrence.batch, recurrence.time))

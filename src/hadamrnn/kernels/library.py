@@ -1,11 +1,11 @@
 """Find, load and call the native library. No torch here.
 
-The build puts one file, `hadamrnn_kernels.so`, into this package's folder; in an editable install that is the
-folder in site-packages, which is also on the package's `__path__`. Nothing is ever compiled at run time:
-without the library `load_library` returns None and the layers fall back to torch.
+The build puts one file, `hadamrnn_kernels.so`, into this package's folder; in an editable install, into the
+folder in site-packages, which is also on the package's `__path__`. Nothing is compiled at run time. Without
+the library, `load_library` returns None and the layers fall back to torch.
 
-Environment: `HADAMRNN_NATIVE_LIBRARY` names the file to load (`none`: do not load any), `HADAMRNN_ISA`
-forces one of the library's instruction sets (`baseline`, `avx2`, `avx512`).
+Two environment variables: `HADAMRNN_NATIVE_LIBRARY` names the file to load (`none` loads none), and
+`HADAMRNN_ISA` forces one of the library's instruction sets (`baseline`, `avx2`, `avx512`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Kernel = Callable[..., int]
 
 
 def read_structures(header: str) -> dict[str, type[ctypes.Structure]]:
-    """Return the structures of a C header whose members are `int64_t`, `double` and pointers.
+    """Parse the structures of a C header whose members are `int64_t`, `double` and pointers.
 
     >>> read_structures("typedef struct { int64_t ends[3]; const void *a, *b; } Args;")["Args"]._fields_[1]
     ('a', <class 'ctypes.c_void_p'>)
@@ -47,7 +47,7 @@ def read_structures(header: str) -> dict[str, type[ctypes.Structure]]:
 
 
 def _members(declaration: str) -> Iterator[tuple[str, Any]]:
-    """Yield name and type of the members that a line of a structure declares."""
+    """Yield the name and type of each member that a line declares."""
     kind, members = declaration.replace("const ", "").split(maxsplit=1)
     for member in members.split(","):
         name, _, count = member.strip().rstrip("]").partition("[")
@@ -58,7 +58,7 @@ def _members(declaration: str) -> Iterator[tuple[str, Any]]:
             yield name, number * int(count) if count else number
 
 
-# The structures of arguments are those of the header that the library was compiled with.
+# The argument structures, read from the header that the library was compiled with.
 HEADER = (Path(__file__).parent / "native" / "arguments.h").read_bytes()
 INTERFACE = hashlib.sha256(HEADER).hexdigest()
 _STRUCTURES = read_structures(HEADER.decode())
@@ -70,7 +70,7 @@ IntegerArgs = _STRUCTURES["IntegerArgs"]
 FrontEndArgs = _STRUCTURES["FrontEndArgs"]
 ReservoirArgs = _STRUCTURES["ReservoirArgs"]
 ReservoirGroupArgs = _STRUCTURES["ReservoirGroupArgs"]
-# Argument types of the kernels that do not take a structure and the number of a slice.
+# Argument types of the kernels that do not take a structure and a slice number.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "tile_rows": (),
     "integer_rows": (),
@@ -80,12 +80,12 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class NativeStatus:
-    """The backend of the recurrence on the CPU, and the reason for it."""
+    """The backend that runs the recurrence on the CPU, and why."""
 
     backend: str  # "native" or "torch"
-    isa: str | None  # the instruction set in use, native only
+    isa: str | None  # the instruction set in use, if native
     path: str | None  # path of the library
-    reason: str  # one line for the user
+    reason: str  # one line that tells the user why
 
 
 class Library:
@@ -109,9 +109,9 @@ class Library:
         self._kernels: dict[str, Kernel] = {}
 
     def kernel(self, name: str, real: str = "") -> Kernel:
-        """Return the kernel `name` for `real` ("float" or "double", or none for the integer network).
+        """Return the kernel `name` for `real` ("float", "double", or "" for the integer network).
 
-        It returns a status, 0 for success.
+        The kernel returns a status, 0 for success.
         """
         full_name = f"{name}_{real}" if real else name
         if full_name not in self._kernels:
@@ -160,7 +160,7 @@ def _load() -> tuple[Library | None, str]:
     if wanted == "none":
         return None, "HADAMRNN_NATIVE_LIBRARY=none"
     if wanted:
-        try:  # Requested explicitly: failure is an error, not a reason to fall back.
+        try:  # The user requested this library, so failure is an error, not a reason to fall back.
             return Library(Path(wanted), isa), "named by HADAMRNN_NATIVE_LIBRARY"
         except OSError as error:
             raise InputError(
@@ -190,11 +190,12 @@ _pool_lock = Lock()
 def run_slices_on(threads: int, kernel: Kernel, args: ctypes.Structure | None, num_slices: int) -> None:
     """Call `kernel(args, slice)` for every slice, on several threads.
 
-    A slice is a fixed part of the work, so the result does not depend on which thread takes it. ctypes
-    releases the interpreter's lock during a call: plain Python threads are enough. The calling thread
-    works too, and the helpers are dropped in a forked child, where threads do not survive.
+    A slice is a fixed part of the work, so the result does not depend on which thread runs it. ctypes
+    releases the interpreter's lock during a call, so plain Python threads suffice. The calling thread works
+    too. A forked child discards the helpers, because threads do not survive a fork.
 
-    When it returns or raises, for example at Ctrl-C, no helper is running: the caller may free their buffers.
+    When this function returns or raises, for example on Ctrl-C, no helper is running, so the caller may free
+    the buffers.
     """
     slices = _Slices(num_slices)
     helpers = min(threads, num_slices) - 1
@@ -213,7 +214,7 @@ def run_slices_on(threads: int, kernel: Kernel, args: ctypes.Structure | None, n
 
 
 def _join(jobs: list[Future[None]]) -> None:
-    """Wait until all jobs are done; an interrupt is raised afterwards."""
+    """Wait until all jobs are done, and raise an interrupt only afterwards."""
     interrupts: list[BaseException] = []
     for job in jobs:
         while not job.done():
@@ -226,18 +227,18 @@ def _join(jobs: list[Future[None]]) -> None:
 
 
 class _Slices:
-    """A thread-safe queue of the slices that are left."""
+    """A thread-safe queue of the remaining slices."""
 
     def __init__(self, count: int) -> None:
         self._left = iter(range(count))
-        self._lock = Lock()  # for a free-threaded Python, where threads cannot share an iterator
+        self._lock = Lock()  # in free-threaded Python, threads cannot share an iterator
 
     def take(self) -> int | None:
         with self._lock:
             return next(self._left, None)
 
     def withdraw(self) -> None:
-        """Hand out no more slices."""
+        """Discard the remaining slices."""
         with self._lock:
             self._left = iter(range(0))
 
@@ -257,11 +258,11 @@ def _check_status(status: int) -> None:
 
 
 def _helpers(count: int) -> ThreadPoolExecutor:
-    """Return the pool, with at least `count` threads."""
+    """Return the thread pool, with at least `count` threads."""
     global _pool, _pool_size
     with _pool_lock:
         if _pool is None or _pool_size < count:
-            # Another thread may still use the smaller pool, which ends by itself when it is no longer used.
+            # Another thread may still use the smaller pool, which ends by itself when it becomes unused.
             _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="hadamrnn"), count
         return _pool
 

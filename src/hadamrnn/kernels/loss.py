@@ -1,8 +1,8 @@
-"""Mean cross-entropy that stays exact for tiny values: the copy task reaches losses around 1e-8.
+"""Compute a mean cross-entropy that is accurate even if it is tiny: the copy task reaches losses near 1e-8.
 
-With d_c = l_c - l_target the loss of a position is log(1 + sum_{c != target} exp(d_c)), by log1p: a
-logit gap of 30 gives 1e-13, where torch's own gives 0 in float32. The gradients are as exact: that of
-the target's logit is minus the sum of the others.
+With d_c = l_c - l_target, the loss of a position is log(1 + sum_{c != target} exp(d_c)), computed by log1p. A
+logit gap of 30 gives 1e-13, for which torch's own loss gives 0 in float32. Gradients are as accurate: the
+gradient of the target's logit is minus the sum of the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hadamrnn.kernels.backend import check_range, is_traced, runs_natively, wide
 from hadamrnn.kernels.call import Call
 from hadamrnn.kernels.library import LossArgs
 
-# Positions of one slice: a function of the shape only, so the bits do not depend on the threads.
+# Positions per slice depend only on the shape, so the bits do not depend on the number of threads.
 _SLICE = 4096
 
 
@@ -28,7 +28,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross-entropy, natively if possible.
 
     Args:
-        logits: `(..., classes)`; the loss is computed in float32 at least.
+        logits: `(..., classes)`; the loss is computed at least in float32.
         targets: int64 `(...)`.
 
     >>> cross_entropy(torch.tensor([[40.0, 0.0]]), torch.tensor([0])) > 0
@@ -36,7 +36,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """
     check_targets(logits, targets)
     rows, targets = widen(logits).reshape(targets.numel(), logits.shape[-1]), targets.reshape(-1)
-    if is_traced(rows) or not runs_natively(rows):  # a compiler fuses plain torch by itself
+    if is_traced(rows) or not runs_natively(rows):  # when traced, the compiler fuses plain torch
         return cross_entropy_reference(rows, targets)
     loss: Tensor = CrossEntropy.apply(rows, targets)  # type: ignore[no-untyped-call]
     return loss
@@ -69,7 +69,7 @@ def loss_and_gradient(logits: Tensor, targets: Tensor, with_gradient: bool) -> t
         call.keep("grad_logits", gradient)
     call.args.scale = 1 / positions if positions else float("nan")
     call.run("loss")
-    total = losses.double().cumsum(0)[-1]  # in order, like all sums over slices
+    total = losses.double().cumsum(0)[-1]  # adds in order, as all sums over slices do
     return (total / positions).to(logits.dtype), gradient
 
 
@@ -85,7 +85,7 @@ class CrossEntropy(Function):
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor, None]:
         logits, targets = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph=True: a gradient that can be differentiated again
+        if torch.is_grad_enabled():  # create_graph=True: the gradient must be differentiable
             rows = logits.view_as(logits)
             loss = cross_entropy_reference(rows, targets)
             (again,) = torch.autograd.grad(loss, rows, grad_loss, create_graph=True)
@@ -97,15 +97,15 @@ class CrossEntropy(Function):
 
 
 def _scaled(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Return factor * gradient, computed in this thread alone.
+    """Return factor * gradient, computed in the calling thread only.
 
-    torch would wake its own threads, which then spin on the cores that the scan needs next.
+    torch would wake its own threads, which would then spin on cores that the scan needs next.
     """
     try:
         number = factor.item()
-    except RuntimeError:  # under vmap there are many gradients at once
+    except RuntimeError:  # under vmap the gradient is batched
         return gradient * factor
-    if number == 1:  # the loss itself is minimised
+    if number == 1:  # the usual case: the loss itself is minimised
         return gradient
     values = gradient.numpy()
     return torch.from_numpy(np.multiply(values, values.dtype.type(number)))

@@ -1,13 +1,13 @@
 """Run a recurrence over a batch by the cheapest method; all methods give the same result.
 
-    loop     one dense product per step: the definition that the others are tested against
-    scan     one step after the other by the fast transform; natively fused, else in torch
+    loop     one dense product per step: the reference that the others are tested against
+    scan     one step after another by the fast transform; fused in C, or else in torch
     kernel   K_j = (lambda W)^j U for all j, then one product:
              h_T = sum_j K_j x_(T-j) + (contribution of b_i and h_0)
              natively by a scan over j, in torch by products with W, W^2, W^4, ...
 
-Start reading at `run`. Costs are nanoseconds of a training step on one core, as measured on x86-64 with
-AVX-512. Only their ratios matter, and near a tie either choice is good.
+Start reading at `run`. Costs are in nanoseconds of a training step on one core, measured on x86-64 with
+AVX-512. Only their ratios matter, and if they are close, either choice is good.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from hadamrnn.kernels.recurrence import (
 from hadamrnn.kernels.scan import native_scan
 from hadamrnn.settings import check_shape
 
-# The kernel form keeps the powers W^j U and their gradient; above this size the scan takes over.
+# The kernel form stores the powers W^j U and their gradient; above this size the scan is used.
 KERNEL_BYTES = 64 << 20
-# Three transforms of one number: a stage of Sylvester's matrix, a row of another factor, and input, signs and
-# gradients beside them.
+# Costs per number in three transforms: a stage of Sylvester's matrix, a row of another factor, and everything
+# else (input, signs and gradients).
 STAGE_COST = 0.23
 FACTOR_COST = 0.11
 STEP_COST = 1.4
-# A multiply-add inside a GEMM, which keeps its operands in registers; forward and backward.
+# Cost of a multiply-add inside a GEMM, which keeps its operands in registers; forward and backward.
 GEMM_COST = 0.23
 # Without the native library a step is a few torch calls: dense products win for hidden sizes below this.
 DENSE_HIDDEN_SIZE = 256
@@ -50,16 +50,16 @@ DENSE_HIDDEN_SIZE = 256
 SQUARE_COST = 0.06
 CALLS_COST = 100e3
 
-# A linear scan keeps at most this many states per row, and at least this many steps apart.
+# A linear scan stores at most this many states per row, at least this many steps apart.
 MAX_KEPT_STATES = 64
-# Limit on the bits that pools keep for a tile of rows: 16,384 steps of 128 units.
+# Limit on the bits that pools store for a tile of rows: 16,384 steps of 128 units.
 BITS_BYTES = 4 << 20
 
 _log = logging.getLogger(__name__)
 
 
 def run(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
-    """Return h_t (with V: y_t) of all steps, None unless requested, and the state at each row's end.
+    """Return h_t (or y_t, with V) of all steps if requested, else None, and each row's last state.
 
     >>> delay = Recurrence(torch.ones(1), block_size=1, x=torch.ones(1, 3, 1), every_output=True)
     >>> run(delay)[0].flatten()
@@ -81,16 +81,16 @@ def run(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
 
 
 def run_pooled(recurrence: Recurrence, readouts: tuple[str, ...]) -> Tensor:
-    """Return pooled read-outs of all steps, `(batch, hidden_size * groups)`, without keeping states.
+    """Return pooled read-outs of all steps, `(batch, hidden_size * groups)`, without storing states.
 
         last      sigma(h_T)                     sigma = ReLU, which a ReLU recurrence has already applied
         mean      1/T sum_t ReLU(h_t - theta)    one group of features for each row of thresholds
-        positive  1/T sum_t [h_t > theta]        the same
+        positive  1/T sum_t [h_t > theta]        likewise
         max       max_t h_t
 
     T is the length of each row: steps past it are ignored, and an empty row gives zeros. The gradient of
-    `positive` is straight-through: that of a ramp of slope 1/2 where |h - theta| <= 1. Without
-    thresholds theta is 0.
+    `positive` is straight-through: the gradient of a ramp with slope 1/2 for |h - theta| <= 1. Without
+    thresholds, theta is 0.
     """
     theta = recurrence.thresholds
     if theta is None:
@@ -119,9 +119,9 @@ def kernel_form(recurrence: Recurrence) -> Tensor:
 
         h_l = sum_{j < l} W^j U x_(l-j) + (W^l h_0 + sum_{j < l} W^j b_i)
 
-    (with a leak, lambda W instead of W). The powers W^j U are the states of a scan without input that
-    starts at the columns of U, and the bracket is a scan with b_i as its only input. Both cost transforms
-    of a few rows, not of the batch.
+    (with a leak, lambda W instead of W). The powers W^j U are the states of a scan without input that starts
+    at the columns of U, and the bracket is a scan whose only input is b_i. Both transform only a few rows,
+    not the whole batch.
     """
     x, weight, lengths = recurrence.x, recurrence.weight, recurrence.lengths
     assert x is not None and weight is not None
@@ -133,14 +133,14 @@ def kernel_form(recurrence: Recurrence) -> Tensor:
     silence = _fed_with(recurrence, weight.new_empty(input_size, time - 1, 0), weight, None)
     powers, _ = run(replace(silence, h_0=weight.T, lengths=None, every_output=True))
     assert powers is not None
-    # powers[i, j] = W^(j+1) U_i, for the steps before the newest one.
+    # powers[i, j] = W^(j+1) U_i, for all steps except the newest.
     older = newest_first[:, 1:].transpose(1, 2).flatten(1)
     newest = torch.addmm(rest, newest_first[:, 0], weight.T)
     return torch.addmm(newest, older, powers.reshape(-1, recurrence.hidden_size))
 
 
 def power_form(recurrence: Recurrence) -> Tensor:
-    """Return the same from zero states in plain torch, by few large products instead of many steps."""
+    """Return the same as `kernel_form` from zero states in plain torch, by a few large products."""
     x, weight, bias, lengths = recurrence.x, recurrence.weight, recurrence.bias, recurrence.lengths
     assert x is not None and weight is not None
     batch, time, _ = x.shape
@@ -149,7 +149,7 @@ def power_form(recurrence: Recurrence) -> Tensor:
     if bias is not None and lengths is not None:
         sums = _powers_of(steps, bias[None], time).sum(1).cumsum(0)
         rest = torch.cat((rest[:1], sums))[lengths]
-    elif bias is not None:  # blocks of steps one after the other, a short one first
+    elif bias is not None:  # blocks of steps one after another, starting with a short one
         first = _powers_of(steps, bias[None], DENSE_POWERS).sum(1)
         block, state = first.sum(0, keepdim=True), first[: time % DENSE_POWERS].sum(0, keepdim=True)
         for _ in range(time // DENSE_POWERS):
@@ -162,7 +162,8 @@ def power_form(recurrence: Recurrence) -> Tensor:
 def _powers_of(steps: tuple[Tensor, ...], columns: Tensor, count: int) -> Tensor:
     """Return (lambda W)^j c for j < `count` and every c of `columns`, `(count, columns, hidden_size)`.
 
-    The first `DENSE_POWERS` by doubling, K = cat(K, K P) and P = P^2; then as many again with every product.
+    The first `DENSE_POWERS` are computed by doubling, K = cat(K, K P) and P = P^2; then every further product
+    adds the same number.
     """
     first = columns[None]
     for step in steps[:-1]:
@@ -213,7 +214,7 @@ def reverse_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 def choose_method(recurrence: Recurrence, native: bool) -> str:
     """Return "kernel", "scan" or (only without the native library) "loop"."""
-    exporting = torch.compiler.is_exporting()  # the batch size is open: costs cannot be compared
+    exporting = torch.compiler.is_exporting()  # the batch size is symbolic: costs cannot be compared
     if not exporting and kernel_is_possible(recurrence):
         is_cheaper = kernel_cost(recurrence) < scan_cost(recurrence)
         if is_cheaper if native else powers_are_cheaper(recurrence):
@@ -222,7 +223,7 @@ def choose_method(recurrence: Recurrence, native: bool) -> str:
 
 
 def kernel_is_possible(recurrence: Recurrence) -> bool:
-    """Return whether one matrix product is possible: last state, linear, dense input, and small enough."""
+    """Return whether one matrix product can be used: last state only, linear, dense input, small enough."""
     x = recurrence.x
     if x is None or recurrence.weight is None or recurrence.has_output or recurrence.relu or x.shape[2] == 0:
         return False
@@ -236,7 +237,7 @@ def scan_cost(recurrence: Recurrence) -> float:
 
 
 def kernel_cost(recurrence: Recurrence) -> float:
-    """Return the cost of two transforms per column of U, three of b_i (or per row with h_0), two GEMMs."""
+    """Return the cost of two transforms per column of U, three for b_i (or per row with h_0), two GEMMs."""
     batch, time, input_size = recurrence.rows.shape
     rows = 2 / 3 * input_size + (1 if recurrence.h_0 is None else batch)
     products = GEMM_COST * batch * time * input_size * recurrence.hidden_size
@@ -244,7 +245,7 @@ def kernel_cost(recurrence: Recurrence) -> float:
 
 
 def powers_are_cheaper(recurrence: Recurrence) -> bool:
-    """Return whether in plain torch dense powers of W cost less than a few calls per step."""
+    """Return whether dense powers of W cost less in plain torch than a few calls per step."""
     squares = DENSE_POWERS.bit_length() * recurrence.hidden_size**3 * SQUARE_COST
     return recurrence.h_0 is None and squares < recurrence.time * CALLS_COST
 
@@ -257,9 +258,9 @@ def _step_cost(recurrence: Recurrence) -> float:
 
 
 def _segment(recurrence: Recurrence) -> int:
-    """Return the number of steps between two kept states, a function of the shape only."""
+    """Return the number of steps between two stored states, which depends only on the shape."""
     time = recurrence.time
-    if torch.compiler.is_exporting():  # the length may be open: one segment, nothing to compare
+    if torch.compiler.is_exporting():  # the length may be symbolic: use one segment and compare nothing
         return time
     if recurrence.is_irreversible:
         return _about_root(time)
@@ -268,7 +269,7 @@ def _segment(recurrence: Recurrence) -> int:
 
 def _as_tiles(recurrence: Recurrence) -> Recurrence:
     """Return a pooled recurrence for the native code, with tokens and wide inputs already projected."""
-    exporting = torch.compiler.is_exporting()  # the length may be open: it cannot be compared
+    exporting = torch.compiler.is_exporting()  # the length may be symbolic: it cannot be compared
     keep = exporting or _bits_bytes(recurrence) <= BITS_BYTES
     wants_states = not keep or recurrence.relu or recurrence.signs.requires_grad
     segment = recurrence.time
@@ -280,7 +281,7 @@ def _as_tiles(recurrence: Recurrence) -> Recurrence:
 
 
 def _bits_bytes(recurrence: Recurrence) -> int:
-    """Return the bytes for the bits that the pools of a tile keep of all steps."""
+    """Return the bytes that a tile's pools take to store the bits of all steps."""
     assert recurrence.thresholds is not None
     itemsize = recurrence.signs.element_size()
     words = -(-recurrence.hidden_size // (8 * itemsize))
@@ -289,5 +290,5 @@ def _bits_bytes(recurrence: Recurrence) -> int:
 
 
 def _about_root(time: int) -> int:
-    """Return about sqrt(time), at least 1. (torch.compile cannot trace math.isqrt.)"""
+    """Return approximately sqrt(time), at least 1. (torch.compile cannot trace math.isqrt.)"""
     return int(max(time - 1, 0) ** 0.5) + 1

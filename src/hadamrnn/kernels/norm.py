@@ -1,8 +1,8 @@
-"""Fused batch norm, ReLU and skip connection, native and with a plain reference.
+"""Compute batch norm, ReLU and a skip connection in one pass, in C with a reference in torch.
 
     y = ReLU(a (h - m) / s + c) + skip        m, s^2: mean and variance of each unit over the batch
 
-Steps past a row's length are ignored: there y is the skip alone. Start reading at `normalized`.
+Steps past a row's length are ignored, and y is only the skip there. Start reading at `normalized`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hadamrnn.kernels.call import Call, count_slices
 from hadamrnn.kernels.library import NormArgs
 from hadamrnn.kernels.recurrence import as_leaves, gradients_again
 
-# Numbers of a slice: a pass takes about 20 microseconds.
+# Numbers per slice, for which a pass takes about 20 microseconds.
 GRAIN = 1 << 17
 Floats = NDArray[np.float64]
 
@@ -28,16 +28,16 @@ Floats = NDArray[np.float64]
 def normalized(
     h: Tensor, weight: Tensor, bias: Tensor, lengths: Tensor | None, skip: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return y, and mean and variance of each unit, which have no gradient.
+    """Return y, and each unit's mean and variance, which have no gradient.
 
     Args:
         h: states `(batch, time, size)`, zero past a row's length; at least one step must be valid.
-        weight, bias: a and c, `(size,)`.
+        weight, bias: a and c, each `(size,)`.
         lengths: int64 `(batch,)`, each in 0..time; None if all steps are valid.
-        skip: the shape of h; None for zeros.
+        skip: x in the formula, of the shape of h; None for zeros.
         epsilon: added to the variance.
     """
-    if is_traced(h) or not runs_natively(h, weight, bias, skip):  # a compiler fuses plain torch by itself
+    if is_traced(h) or not runs_natively(h, weight, bias, skip):  # when traced, the compiler fuses torch
         return plain_normalized(h, weight, bias, lengths, skip, epsilon)
     y, mean, var = Norm.apply(h, weight, bias, lengths, skip, epsilon)  # type: ignore[no-untyped-call]
     return y, mean, var
@@ -46,7 +46,7 @@ def normalized(
 def plain_normalized(
     h: Tensor, weight: Tensor, bias: Tensor, lengths: Tensor | None, skip: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the same in plain torch."""
+    """Return the same as `normalized`, computed in plain torch."""
     rows = valid_rows(h, lengths)
     normal, mean, inverse = torch.native_batch_norm(rows, weight, bias, None, None, True, 0.0, epsilon)
     if lengths is None:
@@ -63,7 +63,7 @@ def counted(rows: Tensor, lengths: Tensor) -> Tensor:
 
 
 def valid_rows(values: Tensor, lengths: Tensor | None) -> Tensor:
-    """Return all `(..., size)` values as rows `(n, size)`, without those past a row's length."""
+    """Return all values `(..., size)` as rows `(n, size)`, without steps past a row's length."""
     if lengths is None:
         return values.reshape(-1, values.shape[-1])
     return values[counted(values, lengths)]
@@ -87,7 +87,7 @@ def _sums(call: Call, kernel: str) -> Floats:
 
 
 def _moments(call: Call, lengths: Tensor | None) -> tuple[Floats, Floats]:
-    """Return mean and variance, combined from those of the slices, each about its own mean."""
+    """Combine the slices' sums, each about its own mean, to mean and variance."""
     batch, slices = call.args.batch, call.args.num_slices
     steps = np.full(batch, call.args.time) if lengths is None else lengths.numpy()
     count = steps.sum()
@@ -100,7 +100,7 @@ def _moments(call: Call, lengths: Tensor | None) -> tuple[Floats, Floats]:
 
 
 def _affine(weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, epsilon: float) -> dict[str, Floats]:
-    """Return mean m, inverse 1 / s, scale a / s and shift c - m a / s: y = ReLU(scale h + shift)."""
+    """Return m, 1 / s, and the scale a / s and shift c - m a / s of y = ReLU(scale h + shift)."""
     a, c, m, v = (tensor.detach().numpy().astype(np.float64) for tensor in (weight, bias, mean, var))
     inverse = 1 / np.sqrt(v + epsilon)
     return {"mean": m, "inverse": inverse, "scale": a * inverse, "shift": c - m * a * inverse}
@@ -111,7 +111,7 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of h, weight and bias.
 
-    With g the gradient behind ReLU, x = (h - m) / s and means over the N counted steps:
+    If g is the gradient behind the ReLU, x = (h - m) / s, and means are over the N counted steps:
 
         dL/dh = a / s (g - mean(g) - x mean(g x)),  dL/da = sum g x,  dL/dc = sum g
     """
@@ -171,7 +171,7 @@ class Norm(Function):
         if not torch.is_grad_enabled():
             found = _gradients(h, lengths, ctx.affine, grad_y)
             return *found, None, None if skip is None else grad_y, None
-        # create_graph=True: in plain torch, which can be differentiated again.
+        # create_graph=True: use plain torch, whose gradient can be differentiated.
         given = {"h": h, "weight": weight, "bias": bias} | ({} if skip is None else {"skip": skip})
         leaves = as_leaves(given)
         with full_precision(h):

@@ -18,9 +18,9 @@ from hadamrnn.kernels.call import Call, count_slices, sum_slices
 from hadamrnn.kernels.library import ProductArgs
 from hadamrnn.kernels.recurrence import Recurrence
 
-# Multiply-adds of a slice: about 50 microseconds.
+# Multiply-adds per slice, about 50 microseconds of work.
 GRAIN = 1 << 23
-# Limit on the total size of the matrices that the slices of a sum produce.
+# Limit on the total size of the matrices that the slices of one sum produce.
 SUMS_BYTES = 8 << 20
 
 
@@ -33,7 +33,7 @@ def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def with_rows(recurrence: Recurrence) -> Recurrence:
-    """Return the same recurrence with every z_t as its input, instead of x or ids and their weight."""
+    """Return the same recurrence with every z_t as input, instead of x or ids with a weight."""
     x, weight = recurrence.x, recurrence.weight
     if x is None or weight is None:
         rows = recurrence.projected()
@@ -63,7 +63,7 @@ class Project(Function):
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return a b + bias for tensors with two dimensions."""
+    """Return a b + bias for matrices."""
     rows, depth, columns = *a.shape, b.shape[1]
     slices = count_slices(rows, rows * columns * depth, GRAIN)
     call = Call(ProductArgs(rows, columns, depth, depth, 1, slices), a.dtype)
@@ -77,7 +77,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def sum_of_products(a: Tensor, b: Tensor) -> Tensor:
-    """Return a' b: the sum of the products of the rows of two tensors."""
+    """Return a' b, the sum over rows of the outer products of two matrices' rows."""
     depth, rows, columns = *a.shape, b.shape[1]
     most = max(2, SUMS_BYTES // max(1, rows * columns * a.element_size()))
     slices = count_slices(min(depth, most), rows * columns * depth, GRAIN)

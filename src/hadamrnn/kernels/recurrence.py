@@ -1,8 +1,8 @@
-"""One recurrence over one batch: its weights, its input, the requested outputs, and a plain torch version.
+"""Describe one recurrence over one batch, and run it in plain torch.
 
 A layer creates a `Recurrence`, every method takes it, and its fields are the arguments of the operator
-`hadamrnn::scan`. A new kind of recurrence is a new field here. Plain torch is the fallback of the native
-scan, and gives derivatives of any kind. Start at `Recurrence`, then `plain_scan`.
+`hadamrnn::scan`. A new kind of recurrence is a new field here. Plain torch is the fallback for the native
+scan and supports derivatives of any kind. Start at `Recurrence`, then `plain_scan`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _kept_powers: dict[Hashable, tuple[Tensor, ...]] = {}
 
 # Inputs up to this width are projected inside the native loop, step by step.
 NARROW_INPUT = 16
-# Without the native library W, W^2, W^4, ... up to this power are dense matrices, kept for so many layers.
+# Without the native library, W, W^2, W^4, ... up to this power are dense matrices, cached for this many
+# layers.
 DENSE_POWERS = 32
 MAX_KEPT_POWERS = 8
 
@@ -42,23 +43,23 @@ class Recurrence:
     Args:
         signs: u, `(hidden_size,)`.
         block_size: b, side of one block; divides `hidden_size`.
-        decay: lambda, `(hidden_size,)`, constants in (0, 1] that get no gradient; without it 1.
+        decay: lambda, `(hidden_size,)`, constants in (0, 1] without a gradient; None means 1.
         relu: whether f is ReLU; otherwise it is the identity.
         x, weight, bias: z_t = U x_t + b_i with x `(batch, time, input_size)`, U `(hidden_size, input_size)`
-            (an `input_size` of 0 leaves z_t = b_i); without weight z_t = x_t.
-        ids, weight: replace x by z_t = weight[id_t] with ids int64 `(batch, time)`,
+            (with an `input_size` of 0, z_t = b_i); without a weight, z_t = x_t.
+        ids, weight: instead of x, z_t = weight[id_t] with ids int64 `(batch, time)`,
             weight `(num_ids, hidden_size)`.
         h_0: `(batch, hidden_size)`, zeros by default; pooled recurrences start at zero.
-        lengths: int64 `(batch,)`, number of valid steps of each row; all by default. Past its length the
-            state of a row no longer changes and its output is zero.
+        lengths: int64 `(batch,)`, number of valid steps of each row; by default all steps. Past a row's
+            length, its state no longer changes and its output is zero.
         every_output: whether to return the states of all steps.
-        output_weight, output_bias: V `(output_size, hidden_size)` and b_o: return every y_t instead.
+        output_weight, output_bias: V `(output_size, hidden_size)` and b_o, to return every y_t instead.
         sigma: whether V reads ReLU(h_t) instead of h_t.
-        pools: some of mean, positive and max: return these summaries of all steps.
+        pools: some of mean, positive and max, to return these summaries of all steps.
         thresholds: theta of mean and positive, `(count, hidden_size)`, constants; with `pools` only.
-        keep_bits: whether the native pools keep the bits of all steps for their backward pass.
-        segment: steps between two states that the native scan keeps for its backward pass.
-        column_signs: v, `(hidden_size,)`; without it 1. Plain torch only.
+        keep_bits: whether the native pools store the bits of all steps for the backward pass.
+        segment: steps between two states that the native scan stores for the backward pass.
+        column_signs: v, `(hidden_size,)`; None means 1. Plain torch only.
     """
 
     signs: Tensor
@@ -83,7 +84,7 @@ class Recurrence:
 
     @property
     def rows(self) -> Tensor:
-        """x or the ids: `(batch, time, ...)`."""
+        """The input, x or the ids: `(batch, time, ...)`."""
         rows = self.ids if self.x is None else self.x
         assert rows is not None
         return rows
@@ -106,12 +107,12 @@ class Recurrence:
 
     @property
     def is_irreversible(self) -> bool:
-        """Whether h_(t-1) cannot be recovered from h_t: f loses it, or 1 / lambda amplifies its rounding."""
+        """Whether h_(t-1) cannot be recovered from h_t: f loses it, or 1 / lambda amplifies rounding."""
         return self.relu or self.decay is not None
 
     @property
     def has_output(self) -> bool:
-        """Whether an output of every step is requested: h_t or y_t."""
+        """Whether an output of every step, h_t or y_t, is requested."""
         return self.every_output or self.output_weight is not None
 
     def arguments(self) -> tuple[Any, ...]:
@@ -150,7 +151,7 @@ _SCHEMA_TYPES = {
 }
 # The operator's arguments, in the schema language of torch.library.
 SCHEMA = ", ".join(
-    # A program exported with an open length uses that length as its segment.
+    # A program exported with a dynamic length uses that length as its segment.
     f"{'SymInt' if field.name == 'segment' else _SCHEMA_TYPES[str(field.type)]} {field.name}"
     for field in fields(Recurrence)
     if field.name in FIELDS
@@ -158,25 +159,25 @@ SCHEMA = ", ".join(
 
 
 def plain_scan(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
-    """Return h_t (or y_t) of all steps, None unless requested, and the last state, by the fast transform."""
+    """Return h_t (or y_t) of all steps if requested, else None, and the last state, by the fast transform."""
     return _steps(recurrence, fast_product(recurrence))
 
 
 def loop(recurrence: Recurrence) -> tuple[Tensor | None, Tensor]:
-    """Return the same by the paper's definition: one product with the dense W(u, v) per step."""
+    """Return the same as `plain_scan` by the paper's definition: one dense product with W(u, v) per step."""
     transposed = dense_step(recurrence)
     return _steps(replace(recurrence, decay=None), lambda h: h @ transposed)
 
 
 def dense_step(recurrence: Recurrence) -> Tensor:
-    """Return (lambda W(u, v))', the matrix that rows of states are multiplied by, `(units, units)`."""
+    """Return (lambda W(u, v))' `(units, units)`, by which rows of states are multiplied."""
     signs = recurrence.signs
     transposed = fast_product(recurrence)(torch.eye(len(signs), dtype=signs.dtype, device=signs.device))
     return transposed if recurrence.decay is None else transposed * recurrence.decay
 
 
 def dense_powers(recurrence: Recurrence) -> tuple[Tensor, ...]:
-    """Return the powers 1, 2, 4, ... `DENSE_POWERS` of `dense_step`; those of frozen signs are cached."""
+    """Return the powers 1, 2, 4, ... `DENSE_POWERS` of `dense_step`; they are cached for frozen signs."""
     parts = (recurrence.signs, recurrence.column_signs, recurrence.decay)
     given = [part for part in parts if part is not None]
     if not all(map(is_constant, given)):
@@ -198,7 +199,7 @@ def _powers(recurrence: Recurrence) -> tuple[Tensor, ...]:
 
 
 def plain_pools(recurrence: Recurrence) -> tuple[dict[str, Tensor], Tensor]:
-    """Return the requested pools of the states of all steps, and the last state.
+    """Return the requested pools over the states of all steps, and the last state.
 
     mean and positive have shape `(batch, thresholds, hidden_size)`, max `(batch, hidden_size)`.
     """
@@ -231,7 +232,7 @@ def step(x: Tensor) -> Tensor:
 def plain_gradients(
     recurrence: Recurrence, gradients: Sequence[Tensor | None], wanted: list[str]
 ) -> dict[str, Tensor]:
-    """Return the gradients of the fields `wanted`, which can be differentiated again.
+    """Return differentiable gradients of the fields `wanted`.
 
     Args:
         gradients: gradients of output, last, mean, positive and max.
@@ -249,14 +250,14 @@ def plain_gradients(
 
 
 def as_leaves(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return views of the tensors to differentiate, because one tensor may be computed from another."""
+    """Return views of the tensors for differentiation, because one tensor may be computed from another."""
     return {name: tensor.view_as(tensor) for name, tensor in tensors.items()}
 
 
 def gradients_again(
     results: Sequence[Tensor | None], gradients: Sequence[Tensor | None], leaves: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the gradients of the leaves, which can be differentiated again, from those of the results."""
+    """Return differentiable gradients of the leaves, given the gradients of the results."""
     pairs = [
         (result, gradient)
         for result, gradient in zip(results, gradients, strict=True)
@@ -276,7 +277,7 @@ def gradients_again(
 
 
 def fast_product(recurrence: Recurrence) -> Product:
-    """Return h -> W(u, v) h by the fast transform."""
+    """Return the function h -> W(u, v) h, which uses the fast transform."""
     column_signs, block_size, signs = recurrence.column_signs, recurrence.block_size, recurrence.signs
     scaled_signs = signs * _scales(recurrence.hidden_size, block_size, signs.dtype, signs.device)
 
@@ -289,10 +290,10 @@ def fast_product(recurrence: Recurrence) -> Product:
 
 @constant_when_traced
 def _scales(hidden_size: int, block_size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return 1 / sqrt(b) for each unit, each rounded to compensate for the errors of the previous ones.
+    """Return 1 / sqrt(b) for each unit, rounded so that errors of neighbouring units cancel.
 
-    With equal rounding, 1 / sqrt(512) would make the norm of the state fall by 2 % in a million float32
-    steps.
+    If all were rounded equally, 1 / sqrt(512) would make the norm of the state fall by 2 % in a million
+    float32 steps.
     """
     return constant_tensor(_balanced, (hidden_size, block_size, str(dtype)), dtype, device)
 

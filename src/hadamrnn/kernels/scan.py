@@ -1,10 +1,10 @@
-"""The recurrence in C as torch operators: `hadamrnn::scan` and its gradient, `hadamrnn::scan_backward`.
+"""Define torch operators for the recurrence in C: `hadamrnn::scan` and `hadamrnn::scan_backward`.
 
-torch.compile and torch.export keep both unchanged: their fake kernels provide the shapes. Outside a trace
-`native_scan` skips the dispatcher and calls the same functions through `Scan`. Derivatives of the gradient go
-through `hadamrnn.kernels.recurrence`.
+torch.compile and torch.export treat both as opaque operators, whose fake kernels provide the shapes. Outside
+a trace, `native_scan` skips the dispatcher and calls the same functions through `Scan`. Second derivatives
+are computed by `hadamrnn.kernels.recurrence`.
 
-Narrow inputs are projected inside the native loop, wider ones before it by `kernels.product`.
+Narrow inputs are projected inside the native loop, wider inputs before it by `kernels.product`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from hadamrnn.kernels.library import native_kernel, run_slices_on
 from hadamrnn.kernels.recurrence import DIFFERENTIABLE, FIELDS, SCHEMA, Recurrence, plain_gradients
 
 NUM_DIFFERENTIABLE_RESULTS = 5  # output, last, mean, positive and max
-# Limit on the total size of the private gradient sums of all slices (two slices are always allowed).
+# Limit on the total size of all slices' own gradient sums (two slices are always allowed).
 SUMS_BYTES = 32 << 20
 
 
 def native_scan(signs: Tensor) -> Callable[..., tuple[Tensor, ...]]:
-    """Return the function that takes `Recurrence.arguments()` to `Results` in C, with its gradient.
+    """Return the C function from `Recurrence.arguments()` to `Results`, with a gradient.
 
-    Traces, and anything other than plain tensors, need the operator.
+    Traces, and anything other than plain tensors, need the torch operator.
     """
     if is_traced(signs):
         operator: Callable[..., tuple[Tensor, ...]] = torch.ops.hadamrnn.scan.default
@@ -44,8 +44,8 @@ def forward(recurrence: Recurrence) -> Results:
     check(recurrence)
     results = empty_results(recurrence)
     if results.checkpoints.numel() and not recurrence.pools:
-        # A row that ends early does not write its later checkpoints, which must not be garbage. numpy's
-        # zeros cost nothing until they are written, and torch's threads stay asleep.
+        # A row that ends early does not write its later checkpoints, so these must be initialised. numpy's
+        # zeros cost nothing until they are written, and do not wake torch's threads.
         zeros = np.zeros(results.checkpoints.shape, REAL[results.checkpoints.dtype])
         results = results._replace(checkpoints=torch.from_numpy(zeros))
     if recurrence.pools:
@@ -72,10 +72,10 @@ def backward(
 
     Args:
         gradients: gradients of output, last, mean, positive and max; None for zero.
-        results: results of the forward pass, which has also checked the ids and lengths. `output` holds the
-            states of all steps if they were kept; otherwise they are recomputed.
+        results: results of the forward pass, which has also checked ids and lengths. `output` has the states
+            of all steps if they were stored; otherwise they are recomputed.
     """
-    # The gradient of a result that was not requested has one dimension.
+    # The gradient of a result that was not requested has only one dimension.
     grad_output, *others = (None if g is not None and g.dim() < 2 else g for g in gradients)
     wanted = list(wanted)
     call = ScanCall(recurrence, results, most_slices(recurrence))
@@ -90,7 +90,7 @@ def backward(
 
 
 def most_slices(recurrence: Recurrence) -> int:
-    """Return the largest number of slices whose sums of gradients fit into memory."""
+    """Return the largest number of slices whose gradient sums fit the memory limit."""
     sums = [getattr(recurrence, name) for name in ("weight", "bias", "signs", "output_weight")]
     itemsize = recurrence.signs.element_size()
     size = sum(0 if tensor is None else tensor.numel() for tensor in sums) * itemsize
@@ -154,11 +154,11 @@ def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, 
 
 
 class Scan(Function):
-    """The operator without the dispatcher."""
+    """The same operator without torch's dispatcher."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Results:
-        results = forward(Recurrence(*arguments))  # layers have switched autocast off
+        results = forward(Recurrence(*arguments))  # the layer has already switched autocast off
         _save(ctx, arguments, results)
         return results
 

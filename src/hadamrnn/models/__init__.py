@@ -1,7 +1,7 @@
-"""Trained integer models of a few kB that ship with the package. Start at `shipped`.
+"""Find the trained integer models of a few kB that are bundled with the package. Start at `shipped`.
 
-Each is a file NAME.int.safetensors with a NAME.json beside it: its inputs, its training data, its metric on
-the test set, and the command that made it. Numpy only, no torch.
+Each is a file NAME.int.safetensors with a NAME.json that has its inputs, its training data, its metric on the
+test set, and the command that made it. Numpy only, no torch.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class InputDescription:
 
     Args:
         channels: number and meaning of the channels, in order.
-        unit: unit of the values before standardisation, which is part of the model.
+        unit: unit of the values before standardisation, which the model does itself.
         rate: number of steps per second, as text.
         steps: the length of a training sequence.
-        preprocessing: steps from the sensor to the channels.
+        preprocessing: what must be done with the sensor's values to get the channels.
     """
 
     channels: str
@@ -41,13 +41,13 @@ class InputDescription:
 
 @dataclass(frozen=True)
 class Shipped:
-    """A model and its metadata; the settings of the network are in its file.
+    """A bundled model and its metadata; the settings of the network are in its file.
 
     Args:
         name: purpose and size, such as `motion-6kb`.
         test: the metric of the integer network over the task's test set.
         kilobytes: size of weights, biases and signs; the file adds a header.
-        command: repeats the training, in a clone of the repository.
+        command: the command that repeats the training, in a clone of the repository.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Shipped:
         return (folder or FOLDER) / f"{self.name}{SUFFIX}"
 
     def load(self, folder: Path | None = None) -> IntegerModel:
-        """Return the network; refuse a file that does not match its metadata."""
+        """Load the network; refuse a file that does not match its metadata."""
         self._checked(folder)
         return load(self.path(folder))
 
@@ -78,7 +78,7 @@ class Shipped:
 
 
 def shipped(folder: Path | None = None) -> list[Shipped]:
-    """Return the models of a folder by name; by default the shipped ones."""
+    """Return the models in a folder by name; by default the bundled ones."""
     models = []
     for path in sorted((folder or FOLDER).glob("*.json")):
         model = from_json(Shipped, parse_json(read_regular(path), path), path)

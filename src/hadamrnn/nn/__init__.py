@@ -1,7 +1,7 @@
-"""Layers for your own models; `hadamrnn` itself offers whole networks.
+"""Provide layers for your own models; `hadamrnn` itself offers whole networks.
 
-`sign` and `quantize` are the quantizers with straight-through gradients, `HadamardWeight` makes W(u) a
-parametrization of any square weight.
+`sign` and `quantize` are quantizers with straight-through gradients, and `HadamardWeight` parametrizes any
+square weight as W(u).
 """
 
 from hadamrnn.nn.linear import HadamardLinear as HadamardLinear

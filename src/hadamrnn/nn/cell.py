@@ -1,4 +1,4 @@
-"""One Hadamard layer in one direction, with its latent signs, U and b_i."""
+"""Implement one Hadamard layer in one direction, with its latent signs, U and b_i."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from hadamrnn.nn.linear import initialize_projection
 from hadamrnn.nn.straight_through import quantize, sign
 from hadamrnn.nn.weight import recurrent_weight
 
-MAX_START = 1 - 2.0**-10  # initial limit of a trained lambda, where the sigmoid still has a gradient
+MAX_START = 1 - 2.0**-10  # largest initial value of a trained lambda: the sigmoid still has a gradient
 
 
 class HadamCell(nn.Module):
     """One layer, one direction: h_t = lambda W(u) h_(t-1) + q(U) x_t + b_i.
 
     Args:
-        input_size, hidden_size: sizes of this cell; the layers of a network may differ.
-        network: everything else: blocks, bits, recurrence, switches, leak, bias.
+        input_size, hidden_size: sizes of this cell; the layers of a network may have different sizes.
+        network: all other settings: blocks, bits, recurrence, switches, leak, bias.
         train_signs: whether the latent signs require a gradient.
         decay: lambda of each block in turn, instead of the network's leak.
-        train_decay: train the lambda of every block, as the sigmoid of a parameter.
+        train_decay: whether to train the lambda of every block, as the sigmoid of a parameter.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class HadamCell(nn.Module):
 
     @torch.no_grad()
     def draw_signs(self, negative: float) -> None:
-        """Make this share of the signs negative, at random positions; magnitudes stay.
+        """Make this fraction of the signs negative, at random positions, without changing magnitudes.
 
-        The Sylvester matrix is symmetric, so without negative signs W^2 = I and half of the states add up
-        their inputs regardless of time. k negative row signs leave at least d_h/2 - k such states.
+        The Sylvester matrix is symmetric, so without negative signs W^2 = I and half of the states simply add
+        up their inputs. With k negative row signs, at least d_h/2 - k such states remain.
         """
         count = round(negative * self.hidden_size)
         for latent in self._latents():
@@ -97,7 +97,7 @@ class HadamCell(nn.Module):
             latent[torch.randperm(self.hidden_size, device=latent.device)[:count]] *= -1
 
     def _latents(self) -> list[nn.Parameter]:
-        """Return the latent signs of the rows and, if there are any, of the columns."""
+        """Return the latent signs of the rows and, if used, of the columns."""
         latents = (self.latent_signs, self.latent_column_signs)
         return [latent for latent in latents if latent is not None]
 
@@ -111,9 +111,9 @@ class HadamCell(nn.Module):
 
     @property
     def decay(self) -> Tensor | None:
-        """lambda of every unit, in the data type of the recurrence; None if no block leaks.
+        """The decay lambda of every unit, in the dtype of the recurrence; None if no block leaks.
 
-        In float16 or bfloat16, which the weights may have, 1 - 2^-k would be 1.
+        The weights may be float16 or bfloat16, in which 1 - 2^-k would round to 1.
         """
         if self.latent_decay is not None:
             return torch.sigmoid(widen(self.latent_decay)).repeat_interleave(self.block_size)
@@ -134,12 +134,12 @@ class HadamCell(nn.Module):
     def run(
         self, x: Tensor | Tokens, readouts: tuple[str, ...] = (), **asked: Any
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Return the requested outputs of all steps, and each row's last state, or None with read-outs.
+        """Return the requested outputs of all steps and each row's last state (None with read-outs).
 
         Args:
             readouts: some of last, mean, positive and max; see `kernels.methods.run_pooled`.
-            asked: further fields of `Recurrence`: h_0 and lengths; every_output, or output_weight and
-                output_bias, or the thresholds of read-outs.
+            asked: further fields of `Recurrence`: h_0, lengths, and one of every_output, output_weight with
+                output_bias, or thresholds for read-outs.
         """
         if readouts:
             return run_pooled(self._describe(x, **asked), readouts), None
@@ -158,7 +158,7 @@ class HadamCell(nn.Module):
         return new.relu() if recurrence.relu else new
 
     def _matrices(self, x_t: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q(U) and (lambda W(u))', recomputed if the parameters have changed since the last call."""
+        """Return q(U) and (lambda W(u))', recomputed if parameters have changed since the last call."""
         every = (self.input_weight, *self._latents(), self.latent_decay)
         own = [parameter for parameter in every if parameter is not None]
         if self._kept is None or not all(map(torch.equal, own, self._kept[2:])):
@@ -167,7 +167,7 @@ class HadamCell(nn.Module):
         return self._kept[0], self._kept[1]
 
     def _describe(self, x: Tensor | Tokens, **asked: Any) -> Recurrence:
-        """Return the recurrence of this cell over x, with x's type, float32 or float64."""
+        """Return this cell's recurrence over x, in the dtype of x, float32 or float64."""
         column_signs = self.column_signs()
         weight = widen(self.quantized_weight())
         bias = None if self.input_bias is None else widen(self.input_bias)
@@ -178,7 +178,7 @@ class HadamCell(nn.Module):
             inputs["x"] = x
         signs, decay = widen(self.signs()), self.decay
         if self.latent_decay is not None and decay is not None:
-            # lambda W(u) = W(lambda u): the gradient reaches lambda through the signs.
+            # lambda W(u) = W(lambda u), so the gradient reaches lambda through the signs.
             signs, decay = signs * decay, torch.ones_like(decay.detach())
         return Recurrence(
             signs=signs,

@@ -1,9 +1,9 @@
-"""The interface of recurrent layers: numbers or token ids, in rows of equal or different lengths.
+"""Define the interface of recurrent layers: numbers or token ids, in rows of equal or different lengths.
 
-Input and initial state have the type of the weights, as in torch.nn.RNN. The recurrence runs in float32
-(float64 in a float64 layer), and its result has the type of the weights again: over a thousand steps a state
-cannot afford float16 or bfloat16. Autocast does not change that; under it, input of any type below
-float64 is accepted.
+Input and initial state must have the dtype of the weights, as in torch.nn.RNN. The recurrence runs in float32
+(float64 in a float64 layer), because float16 or bfloat16 would lose too much over a thousand steps; its
+result is converted back. Autocast does not change that; under autocast, input of any dtype below float64 is
+accepted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
-    """Return the tensor in the computation type; refuse one that does not match the weights."""
+    """Convert the tensor to the computation dtype; refuse one that does not match the weights."""
     mixed = autocast_is_on(weight) and {tensor.dtype, weight.dtype} <= set(AUTOCAST_DTYPES)
     if tensor.dtype != weight.dtype and not mixed:
         raise InputError(
@@ -52,7 +52,7 @@ def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Integer ids, shape `(batch, time)`, read as one-hot vectors or through an embedding."""
+    """Integer ids `(batch, time)`, read as one-hot vectors or through an embedding."""
 
     ids: Tensor
     embedding: nn.Embedding | None = None
@@ -66,15 +66,15 @@ def batch_and_time(x: Tensor | Tokens) -> tuple[int, int]:
 
 
 def check_embedding(embedding: nn.Embedding, layer: nn.Module) -> None:
-    """Refuse an embedding whose vectors the layer cannot read."""
+    """Refuse an embedding whose vectors do not fit the layer."""
     check_equal("The size of the embedding's vectors", embedding.embedding_dim, layer.input_size)
 
 
 def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return ids `(batch, time)` and a table of their rows, `(num_ids, hidden_size)`: z_t = table[id_t].
+    """Return ids `(batch, time)` and a table `(num_ids, hidden_size)` with z_t = table[id_t].
 
-    One-hot tokens select columns of U, so the table is U'. Embedded tokens are projected once per
-    distinct id in the batch, since a review repeats many words. The recurrence checks the ids.
+    One-hot tokens select columns of U, so the table is U'. Embedded tokens are projected once per distinct id
+    in the batch, because texts repeat many words. The recurrence checks the ids.
     """
     if tokens.embedding is None:
         table, ids = weight.T, tokens.ids
@@ -87,8 +87,8 @@ def project_tokens(tokens: Tokens, weight: Tensor, bias: Tensor | None) -> tuple
 def _distinct(ids: Tensor, num_ids: int) -> tuple[Tensor, Tensor]:
     """Return the distinct ids and each token's position among them.
 
-    A small vocabulary is used completely; so is any under torch.compile or a
-    transform of torch.func, where the number of distinct ids would be a data-dependent shape.
+    A small vocabulary is used completely. So is any vocabulary under torch.compile or torch.func, because the
+    number of distinct ids would be a data-dependent shape.
     """
     if ids.dtype != torch.int64 or values_are_hidden() or num_ids * 8 <= ids.numel():
         return torch.arange(num_ids, device=ids.device), ids
@@ -124,9 +124,9 @@ def reverse_input(x: Tensor | Tokens, lengths: Tensor | None) -> Tensor | Tokens
 
 
 def mean_steps(y: Tensor, lengths: Tensor | None, stride: int) -> tuple[Tensor, Tensor | None]:
-    """Return the means over every `stride` steps of `(batch, time, size)`, and their number in each row.
+    """Return means over every `stride` steps of `(batch, time, size)`, and how many each row has.
 
-    Fewer than `stride` steps at the end of a row are dropped, since a stream does not wait for more.
+    An incomplete group of steps at the end of a row is dropped, as in a stream.
     """
     if stride == 1:
         return y, lengths
@@ -150,7 +150,7 @@ def check_lengths(lengths: Tensor | None, batch: int, time: int) -> None:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Keep a module in evaluation mode for this block."""
+    """Put a module into evaluation mode for this block."""
     was_training = module.training
     module.eval()
     try:
@@ -162,8 +162,8 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 class RecurrentLayer(nn.Module, ABC):
     """A recurrent layer that takes tokens and lengths, and can return only the last state.
 
-    Tensors are batch first. `input_size` and `output_size` are the widths of inputs and outputs;
-    `needs_activation` tells whether the read-out applies sigma to its outputs (linear recurrences).
+    Tensors are batch first. `input_size` and `output_size` are the widths of inputs and outputs.
+    `needs_activation` is true if the read-out must apply sigma to the outputs (linear recurrences).
     """
 
     input_size: int
@@ -181,18 +181,18 @@ class RecurrentLayer(nn.Module, ABC):
     def every_readout(
         self, x: Tensor | Tokens, weight: Tensor, bias: Tensor | None, lengths: Tensor | None = None
     ) -> Tensor:
-        """Return V sigma(h_t) + b_o for all steps, `(batch, time, len(weight))`; a layer may fuse the two."""
+        """Return V sigma(h_t) + b_o for all steps, `(batch, time, len(weight))`; a layer may fuse this."""
         states = self.every_state(x, lengths)
         with full_precision(weight):
             return linear(states.relu() if self.needs_activation else states, weight, bias)
 
 
 class Constrained(ABC):
-    """A layer with parameters that must stay in a set unknown to the optimizer."""
+    """A layer whose parameters must satisfy a constraint that the optimizer does not know."""
 
     @abstractmethod
     def constrain(self, progress: float) -> None:
-        """Bring the parameters back into their set; called after every step of the optimizer.
+        """Restore the parameters' constraint; called after every optimizer step.
 
-        `progress` is the share of the run that is done, in (0, 1].
+        `progress` is the completed fraction of the run, in (0, 1].
         """

@@ -1,4 +1,4 @@
-"""Linear layers: the quantized projections U and V, and an orthogonal one of one bit per unit."""
+"""Provide linear layers: the quantized projections U and V, and an orthogonal layer of one bit per unit."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hadamrnn.settings import check
 class QuantizedLinear(nn.Module):
     """y = q(weight) x + bias, with q(weight) on the grid of `weight_bits`.
 
-    A replacement for `torch.nn.Linear`. The optimizer updates the full-precision `weight`;
-    the network computes with `quantized_weight()`.
+    Use it in place of `torch.nn.Linear`. The optimizer updates the full-precision `weight`; the forward pass
+    uses `quantized_weight()`.
 
     >>> layer = QuantizedLinear(3, 2, weight_bits="ternary")
     >>> layer(torch.ones(5, 3)).shape
@@ -65,7 +65,7 @@ class QuantizedLinear(nn.Module):
 
 
 class HadamardLinear(nn.Module):
-    """y = W(u) x + bias with the orthogonal W(u) of a `HadamRNN`, by the fast transform: `features` bits.
+    """y = W(u) x + bias by the fast transform, with the orthogonal W(u) of a `HadamRNN`: `features` bits.
 
     >>> layer = HadamardLinear(8, bias=False)
     >>> x = torch.randn(5, 8)
@@ -106,9 +106,9 @@ class HadamardLinear(nn.Module):
 
 
 def initialize_projection(weight: Tensor) -> None:
-    """Initialise U or V like the authors' code: orthogonal if square, Glorot uniform otherwise."""
+    """Initialise U or V as the authors' code does: orthogonal if square, Glorot uniform otherwise."""
     if weight.shape[0] == weight.shape[1]:
-        wide = torch.promote_types(weight.dtype, torch.float32)  # float16 has no factorization to draw it by
+        wide = torch.promote_types(weight.dtype, torch.float32)  # float16 has no QR decomposition
         drawn = nn.init.orthogonal_(torch.empty_like(weight, dtype=wide))
         with torch.no_grad():
             weight.copy_(drawn)

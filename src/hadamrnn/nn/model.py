@@ -1,11 +1,11 @@
-"""SequenceModel: [embedding] -> recurrent layers -> sigma -> quantized V.
+"""Build a whole model, `SequenceModel`: [embedding] -> recurrent layers -> sigma -> quantized V.
 
-    many to one:   y   = V sigma(h_T) + b_o, or V f + b_o with features f other than the last state
+    many to one:   y   = V sigma(h_T) + b_o, or V f + b_o with pooled features f
     many to many:  y_t = V sigma(h_t) + b_o
 
 sigma is ReLU after a linear recurrence and the identity otherwise (the nonlinearity is inside).
-A `Network`, or the description of another kind, determines the architecture; `hadamrnn.nn.storage` writes it
-together with the weights.
+A `Network`, or the description of another kind of network, determines the architecture; `hadamrnn.nn.storage`
+stores it with the weights.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hadamrnn.nn.normalization import FeatureScale, valid_rows
 from hadamrnn.nn.stack import HadamStack
 from hadamrnn.settings import check_shape
 
-QUANTILE_ROWS = 4096  # steps for the quantiles of states, evenly spaced
+QUANTILE_ROWS = 4096  # most steps, evenly spaced, for the quantiles of states
 
 
 class SequenceModel(nn.Module):
-    """A freshly initialised network: an optional embedding, recurrent layers and a quantized read-out.
+    """A network to train: an optional embedding, recurrent layers and a quantized read-out.
 
     Args:
         network: the whole architecture, of any kind.
@@ -63,12 +63,12 @@ class SequenceModel(nn.Module):
     @property
     def hadamard_layers(self) -> HadamStack:
         """The recurrent layers of a Hadamard network."""
-        hadamard(self.network)  # refuses other kinds
+        hadamard(self.network)  # raises for other kinds of network
         assert isinstance(self.recurrent, HadamStack)
         return self.recurrent
 
     def layer_input(self, x: Tensor) -> Tensor | Tokens:
-        """Return the input of the recurrent layer: dense vectors unchanged, ids with their embedding."""
+        """Return the input of the recurrent layers: dense vectors unchanged, ids with their embedding."""
         return Tokens(x, self.embedding) if self.network.takes_ids else x
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -76,7 +76,7 @@ class SequenceModel(nn.Module):
 
         Args:
             x: `(batch, time, input_size)`, or int64 ids `(batch, time)`.
-            lengths: int64 `(batch,)`, number of valid steps of each row; all by default.
+            lengths: int64 `(batch,)`, number of valid steps of each row; by default all steps.
         """
         self._check_input(x)
         if self.network.every_output:
@@ -88,7 +88,7 @@ class SequenceModel(nn.Module):
         return logits
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Return the mean loss of a batch; its targets determine the kind (see `target_loss`)."""
+        """Return the mean loss of a batch; the targets determine which loss (see `target_loss`)."""
         return target_loss(self(x, lengths), target)
 
     def step(self, x_t: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -126,9 +126,9 @@ class SequenceModel(nn.Module):
         self.thresholds.copy_(torch.quantile(rows, levels, dim=0))
 
     def folded_readout(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return scales, V and b with logits = V (scales * f) + b in evaluation, without statistics.
+        """Return scales, V and b of logits = V (scales * f) + b in evaluation, with statistics folded in.
 
-        The scales are powers of two, one for each feature.
+        The scales are powers of two, one per feature.
         """
         weight, bias = self.readout.quantized_weight(), self.readout.bias
         assert bias is not None
@@ -147,7 +147,7 @@ class SequenceModel(nn.Module):
         return self._activated(self.recurrent.end_state(rows, lengths))
 
     def _every_logits(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return the logits of all steps, by the fused read-out if V reads the states themselves."""
+        """Return the logits of all steps; if V reads the states themselves, by the fused read-out."""
         rows = self.layer_input(x)
         if self.feature_scale is None:
             weight = self.readout.quantized_weight()
@@ -188,12 +188,12 @@ def _recurrent_layers(network: Architecture, train_signs: bool) -> RecurrentLaye
 def target_loss(logits: Tensor, target: Tensor) -> Tensor:
     """Return the mean loss for these targets.
 
-    Real targets have squared error, integer ones cross-entropy, binary if there is a single logit.
+    The loss is the squared error for real targets and cross-entropy for integers, binary with a single logit.
 
     Args:
         logits: `(..., output_size)`.
-        target: integers `(...)`, or reals of the shape of the logits, whose last dimension may be left out
-            if it is 1.
+        target: integers `(...)`, or reals with the shape of the logits, in which a last dimension of 1 may
+            be omitted.
     """
     is_single = logits.shape[-1] == 1
     if target.is_floating_point():

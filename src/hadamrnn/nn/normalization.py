@@ -1,6 +1,6 @@
-"""Normalisation between layers and before the read-out, which costs a device a scale and a bias.
+"""Normalise between layers and before the read-out, at the cost of a scale and a bias on a device.
 
-In training both use the statistics of the batch and keep running ones; in evaluation the running ones are
+Training uses the batch's statistics and updates running statistics; evaluation uses the running statistics as
 constants, which `folded()` returns. Steps past a row's length are ignored.
 """
 
@@ -23,16 +23,17 @@ from hadamrnn.kernels.norm import valid_rows as valid_rows
 
 EPSILON = 1e-5
 MOMENTUM = 0.1
-# To avoid flicker, an exponent changes only if its feature moves by more than this, in powers of two.
+# An exponent changes only if its feature's spread changes by more than this many powers of two, so that it
+# does not alternate between two values.
 HYSTERESIS = 0.75
-# A spread below this share of the mean is rounding. A nearly constant feature must not dominate the
-# others when it does move, so its exponent is at most this far below the median.
+# A spread below this fraction of the mean is rounding error. A nearly constant feature must not dominate when
+# it does vary, so its exponent is at most this far below the median.
 LEAST_SPREAD = 1 / 256
 DEEPEST = 6
 
 
 class RunningMoments(nn.Module):
-    """Running mean and variance of each unit; the first batch sets them completely."""
+    """Running mean and variance of each unit, initialised by the first batch."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -55,7 +56,7 @@ class RunningMoments(nn.Module):
 
     @torch.no_grad()
     def track(self, mean: Tensor, var: Tensor) -> None:
-        """Take the mean and the variance of one more batch into account."""
+        """Update the running statistics with the mean and variance of one batch."""
         least = 0.0 if self.settling else MOMENTUM
         share = torch.clamp(1 / (self.batches + 1), min=least).to(mean.dtype)
         for running, new in ((self.running_mean, mean), (self.running_var, var)):
@@ -65,10 +66,10 @@ class RunningMoments(nn.Module):
 
 @contextmanager
 def fresh_statistics(model: nn.Module) -> Iterator[bool]:
-    """Replace the running statistics by those of the batches that the model reads in this block.
+    """Replace the running statistics by the statistics of the batches that the model reads in this block.
 
-    All batches have equal weight. The exponents of features stay, since V was trained with them. Yields
-    whether the model has statistics at all.
+    All batches have equal weight. Exponents of features do not change, because V was trained with them.
+    Yields whether the model has any statistics.
     """
     moments = [module for module in model.modules() if isinstance(module, RunningMoments)]
     for module in moments:
@@ -87,9 +88,9 @@ def refresh_statistics(
 ) -> None:
     """Replace the running statistics of normalised layers by those of `batches`, with equal weights.
 
-    The weights change after every batch, so running statistics lag behind, and an evaluation may be off by
-    ten points. Call this before each evaluation; a few hundred training sequences are enough. Parameters and
-    the mode of every module stay unchanged, and dropout is off.
+    The weights change after every batch, so running statistics lag behind, and an evaluation may be wrong by
+    ten points. Call this before each evaluation; a few hundred training sequences suffice. Parameters and
+    training modes do not change, and dropout is off.
 
     Args:
         model: any module that contains a normalised `HadamRNN` or `SequenceModel`.
@@ -125,13 +126,13 @@ class UnitNorm(RunningMoments):
         self.bias = nn.Parameter(torch.zeros(size, device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
-        """Set a = 1 and c = 0, and reset the running statistics."""
+        """Set a = 1 and c = 0 and reset the running statistics."""
         self.reset_running_stats()
         nn.init.ones_(self.weight)
         nn.init.zeros_(self.bias)
 
     def folded(self) -> tuple[Tensor, Tensor]:
-        """Return scale and bias with y = scale h + bias in evaluation, `(size,)` each."""
+        """Return the scale and bias, each `(size,)`, of y = scale h + bias in evaluation."""
         scale = widen(self.weight) / (widen(self.running_var) + EPSILON).sqrt()
         return scale, widen(self.bias) - widen(self.running_mean) * scale
 
@@ -141,7 +142,7 @@ class UnitNorm(RunningMoments):
         return h * scale + bias
 
     def forward(self, h: Tensor, lengths: Tensor | None = None, skip: Tensor | None = None) -> Tensor:
-        """Return ReLU(y) + skip of states `(batch, time, size)`; past a row's length the skip alone."""
+        """Return ReLU(y) + skip for states `(batch, time, size)`; past a row's length, only the skip."""
         if self.training and h.numel() and (lengths is None or bool(lengths.any())):
             weight, bias = widen(self.weight), widen(self.bias)
             y, mean, var = normalized(h, weight, bias, lengths, skip, EPSILON)
@@ -153,10 +154,10 @@ class UnitNorm(RunningMoments):
 
 
 class FeatureScale(RunningMoments):
-    """f -> 2^-e (f - m): all features of a read-out centred and of about the same spread.
+    """f -> 2^-e (f - m), which centres all features of a read-out and gives them about the same spread.
 
-    The exponents e follow the running standard deviations and are integers: on a device they are shifts, and
-    V 2^-e m joins the output's bias. The largest is at most 15 above the smallest.
+    The exponents e are integers that follow the running standard deviations. On a device they are shifts, and
+    V 2^-e m becomes part of the output's bias. The largest is at most 15 above the smallest.
     """
 
     exponents: Tensor
@@ -166,7 +167,7 @@ class FeatureScale(RunningMoments):
         self.register_buffer("exponents", torch.zeros(size))
 
     def reset_parameters(self) -> None:
-        """Set e = 0, and reset the running statistics."""
+        """Set e = 0 and reset the running statistics."""
         self.reset_running_stats()
         self.exponents.zero_()
 
@@ -194,7 +195,7 @@ class FeatureScale(RunningMoments):
 
     @torch.no_grad()
     def _follow(self) -> None:
-        """Move the exponents that are off by more than `HYSTERESIS`."""
+        """Update the exponents that are wrong by more than `HYSTERESIS`."""
         spread = torch.maximum(self.running_var.sqrt(), self.running_mean.abs() * LEAST_SPREAD)
         alive = spread > 0
         wanted = torch.where(alive, spread, torch.ones_like(spread)).log2()

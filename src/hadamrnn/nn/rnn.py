@@ -1,6 +1,6 @@
-"""HadamRNN: an orthogonal recurrent layer of d_h bits with the interface of torch.nn.RNN.
+"""Provide HadamRNN: an orthogonal recurrent layer of d_h bits with the interface of torch.nn.RNN.
 
-One layer and direction is a `HadamCell`; a `HadamStack` runs them, and `HadamRNN` gives the stack the
+A `HadamCell` is one layer in one direction, a `HadamStack` runs cells, and `HadamRNN` gives the stack the
 interface of torch.nn.RNN.
 """
 
@@ -26,9 +26,9 @@ class HadamRNN(HadamStack):
 
         h_t = lambda W(u) h_(t-1) + U x_t + b_i,   y_t = sigma(h_t),   sigma = ReLU
 
-    Takes the place of `torch.nn.RNN`: same inputs (batched, unbatched, PackedSequence), same
-    `output, h_n`. The output is y_t, which a `torch.nn.Linear` can learn from; h_n is the state, from which
-    the next piece of a sequence continues. A stacked layer reads y_t of the layer below.
+    It replaces `torch.nn.RNN`: same inputs (batched, unbatched, PackedSequence) and same `output, h_n`. The
+    output is y_t, suitable as the input of a `torch.nn.Linear`; h_n is the state, from which the next part of
+    a sequence can continue. A stacked layer reads y_t of the layer below.
 
     Args:
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: as in `torch.nn.RNN`.
@@ -36,25 +36,26 @@ class HadamRNN(HadamStack):
         weight_bits: bits of U: None (full precision), 2..16 or "ternary".
         recurrence: "linear" (the paper's) or "relu".
         switches: "rows" (the paper's) or "rows+columns": W(u, v) = W(u) diag(v).
-        leak: k of lambda = 1 - 2^-k for each block in turn; with k = 0 a block never forgets, like all
-            blocks of the paper. At most `num_blocks` values.
-        decay: lambda itself for each block in turn, in (0, 1], instead of `leak`.
-        train_decay: train one lambda per block, starting from `leak` or `decay`, or else from 0.999.
-        layer_sizes: widths of the stacked layers, instead of `hidden_size` and `num_layers`. States are as
-            wide as the widest layer, zero beyond the units of a narrower one.
-        normalize: y_t = sigma(a norm(h_t) + c), normalised over batch and time in training, by running
-            statistics in evaluation and in `step`. Recommended for stacks; before an evaluation in your own
-            loop, call `refresh_statistics`.
-        skip: add a layer's input to its output below the last layer, if they have the same width.
-        stride: a layer reads means of this many steps of the one below; fewer at the end are dropped.
-        train_signs: train the signs, as in the paper. By default they keep their random values, because a
-            flip changes every power of W at once; U and later layers are trained.
-        negative_signs: share of the signs that are negative at the start; by default signs are random.
-            Without negative signs W^2 = 1, and half of the states only add up their inputs.
-        nonlinearity: None, or "relu" for `recurrence="relu"`, its meaning in `torch.nn.RNN`.
+        leak: values of k in lambda = 1 - 2^-k, assigned to the blocks in turn; with k = 0 a block does not
+            leak, as in the paper. At most `num_blocks` values.
+        decay: values of lambda itself, in (0, 1], assigned to the blocks in turn, instead of `leak`.
+        train_decay: whether to train one lambda per block, starting from `leak` or `decay`, else from 0.999.
+        layer_sizes: widths of the stacked layers, instead of `hidden_size` and `num_layers`. States have the
+            width of the widest layer; those of narrower layers are padded with zeros.
+        normalize: y_t = sigma(a norm(h_t) + c), normalised over batch and time in training, and by running
+            statistics in evaluation and in `step`. Recommended for stacks. In your own training loop, call
+            `refresh_statistics` before each evaluation.
+        skip: whether layers below the last add their input to their output, if both have the same width.
+        stride: a layer reads means over this many steps of the layer below; an incomplete group at the end
+        is dropped.
+        train_signs: whether to train the signs, as in the paper. By default they keep their random values,
+            because a flip changes every power of W at once; U and later layers are still trained.
+        negative_signs: fraction of initially negative signs; by default signs are random. Without negative
+            signs W^2 = I, and half of the states only add up their inputs.
+        nonlinearity: None, or "relu", which means `recurrence="relu"` as in `torch.nn.RNN`.
 
-    A constant input, such as b_i, excites the eigenvalue 1 of W: without a leak the state grows with the
-    length of the sequence. Over long sequences use `bias=False`, a `leak` or `normalize`.
+    A constant input, such as b_i, excites the eigenvalue 1 of W, so without a leak the state grows with the
+    length of the sequence. For long sequences use `bias=False`, a `leak` or `normalize`.
 
     >>> rnn = HadamRNN(3, 8, batch_first=True)
     >>> output, h_n = rnn(torch.randn(5, 20, 3))
@@ -129,13 +130,13 @@ class HadamRNN(HadamStack):
         """Return `output, h_n` as torch.nn.RNN does.
 
         Args:
-            x: `(time, batch, input_size)`, or `(batch, time, input_size)` if `batch_first`, or unbatched
-                `(time, input_size)`, or a PackedSequence (sorted or not), or `Tokens` (batch first).
+            x: `(time, batch, input_size)`, `(batch, time, input_size)` if `batch_first`, unbatched
+                `(time, input_size)`, a PackedSequence (sorted or not), or `Tokens` (batch first).
             h_0: `(num_layers * num_directions, batch, hidden_size)`, without `batch` if unbatched.
 
         Returns:
-            y_t of the last layer, of all steps (with a stride: of the steps that it makes), and the last
-            states of all layers, h_n.
+            y_t of the last layer for all of its steps (fewer than inputs with a stride), and h_n, the last
+            states of all layers.
         """
         if isinstance(x, PackedSequence):
             rows, lengths = unpack_rows(x)
@@ -162,10 +163,10 @@ class HadamRNN(HadamStack):
     def last_state(
         self, x: Tensor | Tokens, h_0: Tensor | None = None, lengths: Tensor | None = None
     ) -> Tensor:
-        """Return h_n alone, shape `(num_layers * num_directions, batch, hidden_size)`.
+        """Return only h_n, shape `(num_layers * num_directions, batch, hidden_size)`.
 
-        This is many times cheaper than `forward(x)[0][:, -1]`, which is sigma of it: the states in between
-        are never kept. `lengths` is int64 `(batch,)`.
+        This is many times cheaper than `forward(x)[0][:, -1]`, which is sigma(h_n), because no other states
+        are stored. `lengths` is int64 `(batch,)`.
         """
         if isinstance(x, PackedSequence):
             raise InputError("last_state takes rows and lengths, got a PackedSequence. Unpack it first.")
@@ -181,7 +182,7 @@ class HadamRNN(HadamStack):
         return y.to(states.dtype)
 
     def _batched(self, x: Tensor, h_0: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return the input batch first, and its initial state; unbatched input becomes a batch of one."""
+        """Return batch-first input and its initial state; unbatched input becomes a batch of one."""
         self._check_input(x)
         if x.dim() == 2:
             return x[None], (None if h_0 is None else h_0[:, None])
@@ -215,7 +216,7 @@ def _check_options(
     nonlinearity: str | None,
     dtype: torch.dtype | None,
 ) -> None:
-    """Refuse wrong options that a `Network` does not know and therefore did not check."""
+    """Refuse invalid values of options that are not in `Network`, which checks the others."""
     blocks, floats = network.num_blocks, (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     fits = len(decay) <= blocks and all(value in Range(0, 1, "(]") for value in decay)
     share_fits = negative_signs is None or negative_signs in Range(0, 1)

@@ -1,10 +1,10 @@
-"""Stacked Hadamard layers, batch first.
+"""Run stacked Hadamard layers, batch first.
 
     h_t = lambda W(u) h_(t-1) + U x_t + b_i        in every layer
-    y_t = sigma(a norm(h_t) + c) [+ x_t]           which the next layer reads, or the mean of a few of them
+    y_t = sigma(a norm(h_t) + c) [+ x_t]           the next layer's input, or with a stride means of y_t
 
-`HadamRNN` gives this the interface of torch.nn.RNN, `SequenceModel` an embedding and a read-out. Start at
-`_run`.
+`HadamRNN` gives this the interface of torch.nn.RNN; `SequenceModel` adds an embedding and a read-out. Start
+at `_run`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HadamStack(RecurrentLayer):
     """The cells of a network and the operations between them, without embedding and read-out.
 
     Args:
-        network: sizes, blocks, leak and the rest; embedding and read-out are left to the caller.
+        network: sizes, blocks, leak and so on; embedding and read-out are not part of the stack.
         train_signs: whether the latent signs require a gradient.
         normalized_output: whether `network.normalize` includes the last layer.
         decay, train_decay: passed to every cell, see `HadamCell`.
@@ -88,7 +88,7 @@ class HadamStack(RecurrentLayer):
     def state_stretches(self, x: Tensor, lengths: Tensor | None, steps: int) -> Iterator[Tensor]:
         """Yield the states of a single forward layer, `steps` time steps at a time.
 
-        Memory is needed for one stretch only, however long the sequences are.
+        Memory is needed only for one stretch, however long the sequences are.
         """
         assert self.network.cells == 1
         inputs, last = self._admit(x), None
@@ -124,7 +124,7 @@ class HadamStack(RecurrentLayer):
         readouts: tuple[str, ...],
         thresholds: Tensor | None = None,
     ) -> Tensor:
-        """Return read-outs of the last layer's states, `(batch, features)`, direction after direction.
+        """Return read-outs of the last layer's states, `(batch, features)`, one direction after another.
 
         Args:
             readouts: some of last, mean, positive and max; see `hadamrnn.kernels.methods.run_pooled`.
@@ -136,14 +136,14 @@ class HadamStack(RecurrentLayer):
         return features
 
     def layer_states(self, x: Tensor | Tokens, lengths: Tensor | None = None) -> LayerTrace:
-        """Return the states of every layer, the lowest first, with its y_t (of the last layer: None)."""
+        """Return each layer's states and its output y_t (None for the last layer), lowest layer first."""
         trace: LayerTrace = []
         states, _ = self._run(x, None, lengths, trace, every_output=True)
         assert states is not None
         return [*trace, (states, None)]
 
     def top_lengths(self, lengths: Tensor | None) -> Tensor | None:
-        """Return the number of steps of the last layer for rows of these lengths."""
+        """Return the number of steps that the last layer makes for rows of these lengths."""
         for _ in range(self.network.num_layers - 1):
             lengths = None if lengths is None else lengths // self.network.stride
         return lengths
@@ -180,7 +180,7 @@ class HadamStack(RecurrentLayer):
     ) -> tuple[Tensor | None, Tensor]:
         """Return the requested outputs of the last layer (see `HadamCell.run`) and all layers' last states.
 
-        States are as wide as the widest layer's. `trace` receives the states and y_t of the layers below.
+        States have the width of the widest layer. `trace` receives the states and y_t of the layers below.
         """
         batch, time = batch_and_time(x)
         check_state("h_0", h_0, (self.network.cells, batch, max(self.network.widths)))
@@ -217,7 +217,7 @@ class HadamStack(RecurrentLayer):
         return (None if output is None else output.to(dtype)), h_n.to(dtype)
 
     def _share(self, asked: dict[str, Any], direction: int) -> dict[str, Any]:
-        """Return the requested outputs of one direction, with its own thresholds."""
+        """Return one direction's fields of the requested outputs, such as its own thresholds."""
         if asked.get("thresholds") is None:
             return asked
         shares = asked["thresholds"].chunk(self.network.directions, dim=1)
@@ -226,7 +226,7 @@ class HadamStack(RecurrentLayer):
     def _activated(
         self, layer: int, states: Tensor, lengths: Tensor | None, x: Tensor | Tokens | None = None
     ) -> Tensor:
-        """Return y_t = sigma(a norm(h_t) + c) [+ x_t], without normalisation sigma(h_t) [+ x_t]."""
+        """Return y_t = sigma(a norm(h_t) + c) [+ x_t], or sigma(h_t) [+ x_t] without normalisation."""
         skip = x if isinstance(x, Tensor) and self.network.has_skip(layer) else None
         if layer < len(self.norms):
             y: Tensor = self.norm(layer)(states, lengths, skip)
@@ -234,12 +234,12 @@ class HadamStack(RecurrentLayer):
         return states.relu() if skip is None else states.relu() + skip
 
     def _padded(self, state: Tensor) -> Tensor:
-        """Return a state as wide as the widest layer's."""
+        """Pad a state to the width of the widest layer."""
         missing = max(self.network.widths) - state.shape[-1]
         return nn.functional.pad(state, (0, missing)) if missing else state
 
     def _admit(self, x: Tensor | Tokens) -> Tensor | Tokens:
-        """Return the input in the layers' computation type; refuse a type other than that of the weights."""
+        """Convert the input to the layers' computation dtype; refuse a dtype other than the weights'."""
         if isinstance(x, Tensor):
             return admit("The input", x, self._weight)
         if x.embedding is not None:
@@ -249,11 +249,11 @@ class HadamStack(RecurrentLayer):
 
     @property
     def _weight(self) -> Tensor:
-        """One of the weights; all share its type and device."""
+        """One of the weights, which all have the same dtype and device."""
         return self.cell(0).input_weight
 
     def cell(self, index: int) -> HadamCell:
-        """Return one of the cells: those of the lowest layer come first."""
+        """Return one of the cells; the lowest layer's come first."""
         cell = self.cells[index]
         assert isinstance(cell, HadamCell)
         return cell
@@ -269,7 +269,7 @@ class HadamStack(RecurrentLayer):
         return norm
 
     def _check_step(self, x_t: Tensor | Tokens) -> tuple[int, ...]:
-        """Return the batch shape of one time step; refuse networks that cannot be streamed."""
+        """Return the batch shape of a single time step; refuse networks that cannot be streamed."""
         network = self.network
         if network.bidirectional or (network.stride > 1 and network.num_layers > 1):
             raise InputError(

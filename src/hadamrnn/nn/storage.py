@@ -1,6 +1,6 @@
 """Store models: one safetensors file with the parameters and, in its header, the description.
 
-The recurrent weight is its latent signs, `hidden_size` numbers; no hidden-by-hidden matrix exists.
+The recurrent weight is stored as its latent signs, `hidden_size` numbers, never as a matrix.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ DTYPES = {torch.float32, torch.float64}
 
 
 def save_model(model: SequenceModel, path: str | Path, run: str | None = None) -> None:
-    """Write the model's parameters and description to `path`, whole or not at all.
+    """Write the model's parameters and description to `path` atomically.
 
     Args:
-        run: the identity of the run that trained it; see `check_run`.
+        run: the identity of the run that trained the model; see `check_run`.
     """
     model = getattr(model, "_orig_mod", model)  # the model that torch.compile wraps
     dtype = model.readout.weight.dtype
@@ -51,7 +51,7 @@ def save_model(model: SequenceModel, path: str | Path, run: str | None = None) -
 
 
 def load_model(path: str | Path) -> SequenceModel:
-    """Return the model of any kind that `save_model` wrote; its outputs are the same to the last bit."""
+    """Load a model of any kind from `save_model`; its outputs are the same to the last bit."""
     advice = "Load it with the release that wrote it, or train it again."
     metadata, content = read_sealed(path, FORMAT, VERSION, advice)
     tensors = parse_tensors(content, path)
@@ -67,12 +67,12 @@ def load_model(path: str | Path) -> SequenceModel:
 
 
 def check_run(path: str | Path, run: str) -> None:
-    """Refuse a model file that another run wrote."""
+    """Refuse a model file written by another run."""
     check_owner(read_sealed(path, FORMAT, VERSION, "Train it again.")[0], run, path)
 
 
 def check_owner(metadata: Mapping[str, str], run: str, path: str | Path) -> None:
-    """Refuse the metadata of a file that another run wrote."""
+    """Refuse the metadata of a file written by another run."""
     if metadata.get("run") != run:
         raise InputError(
             f"{path} must be of this run, but another run wrote it, or run.json was changed. Restore either "
@@ -95,7 +95,7 @@ def check_tensors(
     source: str | Path,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Refuse tensors whose names, shapes or types are not the expected ones; floats may have `dtype`."""
+    """Refuse tensors with unexpected names, shapes or dtypes; floats may also have `dtype`."""
     for name in sorted(found.keys() ^ expected.keys()):
         raise damaged(source, f"the tensor {name!r:.60} is missing or unexpected.")
     for name, tensor in expected.items():
@@ -118,7 +118,7 @@ def check_finite(model: torch.nn.Module) -> None:
 
 
 def _check_network(network: Architecture, tensors: Mapping[str, Tensor], path: str | Path) -> torch.dtype:
-    """Return the type of the tensors; refuse a network that needs others, before using memory or time."""
+    """Return the dtype of the tensors; refuse tensors that do not fit the network before allocating it."""
     count = sum(tensor.numel() for tensor in tensors.values())
     sizes = {name: size for name, size in vars(network).items() if name.endswith("_size")}
     if isinstance(network, Network):
@@ -139,7 +139,7 @@ def _expected(network: Architecture, count: int, path: str | Path) -> dict[str, 
     try:
         with torch.device("meta"):
             return SequenceModel(network).state_dict()
-    except RuntimeError as error:  # torch's orthogonal map needs actual values
-        if network.hidden_size**2 > count:  # this limit is for dense matrices
+    except RuntimeError as error:  # torch's orthogonal parametrization needs actual values
+        if network.hidden_size**2 > count:  # the limit applies to dense matrices
             raise damaged(path, "it is too short for its hidden_size.") from error
         return SequenceModel(network).state_dict()

@@ -1,8 +1,8 @@
-"""Quantizers with straight-through gradients: signs, p-bit and ternary weights.
+"""Quantize with straight-through gradients: to signs, p-bit weights or ternary weights.
 
-In the forward pass, a quantizer returns the nearest point of its grid, exactly. In the backward pass it is
-the identity: dL/dw = dL/dq for every entry, with the scale max|w| as a constant and without clipping
-(Section 3.5 and the appendix on the straight-through estimator).
+In the forward pass, a quantizer returns exactly the nearest point of its grid. In the backward pass it is the
+identity: dL/dw = dL/dq for every entry. The scale max|w| is treated as a constant, and gradients are not
+clipped (Section 3.5 and the appendix on the straight-through estimator).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hadamrnn.settings import check
 
 
 def sign(latent: Tensor) -> Tensor:
-    """Return H(latent): +1 where latent >= 0 (so sign(0) = +1), -1 elsewhere; identity gradient.
+    """Return +1 where latent >= 0 (so sign(0) = +1) and -1 elsewhere, with the identity as gradient.
 
     >>> sign(torch.tensor([-0.5, 0.0, 2.0]))
     tensor([-1.,  1.,  1.])
@@ -25,7 +25,7 @@ def sign(latent: Tensor) -> Tensor:
 
 
 def quantize(weight: Tensor, weight_bits: WeightBits) -> Tensor:
-    """Return the nearest point of the grid of `weight_bits`; identity gradient.
+    """Return the nearest point of the grid of `weight_bits`, with the identity as gradient.
 
         p bits:   max|w| / 2^(p-1) * {-2^(p-1), ..., 2^(p-1) - 1}
         ternary:  max|w| * {-1, 0, 1}
@@ -34,7 +34,7 @@ def quantize(weight: Tensor, weight_bits: WeightBits) -> Tensor:
     >>> quantize(torch.tensor([1.0, -0.9, 0.2, 0.0]), 2)
     tensor([ 0.5000, -1.0000,  0.0000,  0.0000])
     """
-    if not torch.compiler.is_compiling():  # a compiler would trace the check
+    if not torch.compiler.is_compiling():  # otherwise the compiler would trace the check
         check("weight_bits", weight_bits, WeightBits)
     if weight_bits is None or weight.numel() == 0:
         return weight
@@ -43,9 +43,9 @@ def quantize(weight: Tensor, weight_bits: WeightBits) -> Tensor:
 
 
 def quantization_codes(weight: Tensor, weight_bits: int | str) -> tuple[Tensor, Tensor]:
-    """Return integer codes (in weight's dtype) and the resolution of the grid: `weight ~ codes * step`.
+    """Return integer codes (in the weight's dtype) and the grid's resolution: `weight ~ codes * step`.
 
-    An all-zero matrix has codes 0 and step 1 / 2^(p-1): no division by zero.
+    An all-zero matrix has codes 0 and step 1 / 2^(p-1), so nothing is divided by zero.
     """
     largest = weight.abs().amax()
     largest = torch.where(largest > 0, largest, torch.ones_like(largest))
@@ -58,6 +58,6 @@ def quantization_codes(weight: Tensor, weight_bits: int | str) -> tuple[Tensor, 
 def _pass_gradient(latent: Tensor, quantized: Tensor) -> Tensor:
     """Return `quantized` with the gradient of `latent`.
 
-    q + (w - w) is q to the last bit; the more common w + (q - w) is not.
+    It computes q + (w - w), which is q to the last bit; the more common w + (q - w) is not.
     """
     return quantized + (latent - latent.detach())

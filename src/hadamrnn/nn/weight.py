@@ -1,4 +1,4 @@
-"""Orthogonal recurrent weights built from Hadamard matrices.
+"""Build orthogonal recurrent weights from Hadamard matrices.
 
 They follow Section 3.2 (Propositions 3.2, 3.3) and equations (3) and (4) of the paper. Start reading at
 `recurrent_weight`, a pure function of tensors.
@@ -42,7 +42,7 @@ def recurrent_weight(signs: Tensor, block_size: int, column_signs: Tensor | None
 
 
 class HadamardWeight(nn.Module):
-    """W(u) as a parametrization of a square weight: the optimizer updates a vector of latent signs.
+    """A parametrization of a square weight as W(u); the optimizer updates a vector of latent signs.
 
     Assigning a matrix to the weight selects the signs of the nearest W(u).
 
@@ -63,7 +63,7 @@ class HadamardWeight(nn.Module):
         return recurrent_weight(sign(latent_signs), len(latent_signs) // self.num_blocks)
 
     def right_inverse(self, weight: Tensor) -> Tensor:
-        """Return latent signs whose W(u) is the nearest to a square `weight`."""
+        """Return latent signs for which W(u) is nearest to a square `weight`."""
         size = weight.shape[-1]
         if weight.shape != (size, size) or size % self.num_blocks:
             raise InputError(

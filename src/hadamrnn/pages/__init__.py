@@ -1,1 +1,1 @@
-"""Documents, tables and plots that the report, the demo and the search share."""
+"""Build the documents, tables and plots that the report, the demo and the search share."""

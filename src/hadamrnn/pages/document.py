@@ -1,6 +1,6 @@
-"""A page as data: sections, tables, pictures, live networks. `to_html` fills the template `page.html.j2`.
+"""Describe a page as data: sections, tables, pictures, live networks. `to_html` fills in `page.html.j2`.
 
-The scripts in `live/` are modules that import one another. A page opened as a file can import nothing, so
+The scripts in `live/` are modules that import one another. A page opened as a file cannot import modules, so
 `LivePart` joins them into one script, in the order of their dependencies.
 """
 
@@ -17,7 +17,7 @@ import jinja2
 from markupsafe import Markup
 
 Mark = Literal["", "better", "worse", "missing", "published", "code"]
-SLIM = 4  # number of columns that fit a narrow screen
+SLIM = 4  # most columns that fit on a narrow screen
 
 # Colours of figures, distinguishable for colour-blind readers.
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#777777"
@@ -32,7 +32,7 @@ _IMPORT = re.compile(r"^import .*;\n", flags=re.MULTILINE)
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell's text and kind: better or worse than the paper, missing, published only, or a command."""
+    """A cell's text and its kind: better or worse than the paper, missing, published only, or a command."""
 
     text: str = ""
     mark: Mark = ""
@@ -40,14 +40,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: a header, and lines with a cell for each column."""
+    """A table: a header, and lines with one cell per column."""
 
     header: tuple[str, ...]
     lines: tuple[tuple[Cell, ...], ...]
 
     @property
     def slim(self) -> bool:
-        """Whether the table fits a narrow screen unchanged: few columns, and no commands.
+        """Whether the table fits on a narrow screen as it is: few columns and no commands.
 
         >>> Grid(("a", "b"), ((Cell("1"), Cell("2")),)).slim, Grid(("a",), ((Cell("ls", "code"),),)).slim
         (True, False)
@@ -58,7 +58,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: SVG, and a caption that also serves readers who cannot see it."""
+    """A figure: SVG, and a caption that also describes it to readers who cannot see it."""
 
     name: str
     svg: str
@@ -128,14 +128,14 @@ def to_html(document: Document) -> str:
 
 
 def _inlined(picture: Picture) -> Markup:
-    """Return the figure for a page, with its caption for screen readers."""
+    """Return the figure as inline SVG, with its caption for screen readers."""
     label = Markup('<svg role="img" aria-label="{}" ').format(picture.caption)
     return Markup(picture.svg.replace("<svg ", label, 1))
 
 
 @dataclass(frozen=True)
 class Live:
-    """A network at work, with a title and paragraphs above it; `live/widget.js` reads `data`."""
+    """A running network, with a title and paragraphs above it; `live/widget.js` reads `data`."""
 
     name: str
     title: str
@@ -152,7 +152,7 @@ class LivePart:
 
     @property
     def listens(self) -> bool:
-        """Whether one of the networks uses the microphone, whose script is generated in the page."""
+        """Whether one of the networks uses the microphone, which needs a script generated in the page."""
         return any(live.data["listening"] for live in self.networks)
 
     @property
@@ -161,7 +161,7 @@ class LivePart:
 
     @property
     def script(self) -> str:
-        """One module: the runtime and the page's scripts, without the imports between them."""
+        """One module with the runtime and the page's scripts, without the imports between them."""
         texts = [self.runtime, *((LIVE_FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)]
         return "\n".join(_IMPORT.sub("", text) for text in texts)
 

@@ -1,7 +1,7 @@
 """Draw figures in one style, as SVG with the same bytes for the same numbers.
 
-This needs matplotlib, from the extra `plots`. Import its names from here, to get the error for a missing
-package.
+This needs matplotlib, from the extra `plots`. Import matplotlib's names from here, so that a missing package
+gives the right error.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ except ModuleNotFoundError as error:
     raise missing_package("Plots", error.name, "plots") from error
 
 Canvas = Figure
-FAINTEST = 0.02  # relative to a heat map's strongest cell; weaker cells are left out
-STRONG = 0.5  # relative to the largest count; stronger cells of a confusion matrix have white numbers
+FAINTEST = 0.02  # relative to a heat map's strongest cell; weaker cells are not drawn
+STRONG = 0.5  # relative to the largest count; above this, a confusion matrix has white numbers
 WIDTH, HEIGHT = 4.4, 3.8
 LONG_NAME = 3  # in letters; longer names are rotated
 
 STYLE: Any = {
     "svg.hashsalt": "hadamrnn",
-    "svg.fonttype": "none",  # text stays text: smaller, and can be searched
+    "svg.fonttype": "none",  # keep text as text, which is smaller and can be searched
     "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": 9,
     "axes.titlesize": 10,
@@ -75,7 +75,7 @@ STYLE: Any = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in this style, whatever the user's settings."""
+    """Draw in this style, whatever the user's matplotlib settings are."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
@@ -84,7 +84,7 @@ def styled() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Point:
-    """A network as a point of size and performance.
+    """A network as a point in a plot of performance against size.
 
     Args:
         size: size in bytes or kilobytes, as in the plot.
@@ -99,7 +99,7 @@ class Point:
 
 
 def front(points: Iterable[Point], lower_is_better: bool = False) -> list[Point]:
-    """Return the points that no other point beats in both size and performance, by size.
+    """Return the points that no other point beats in both size and performance, sorted by size.
 
     >>> points = [Point(1, 0.9, "a"), Point(2, 0.8, "b"), Point(3, 0.95, "c")]
     >>> [point.label for point in front(points)]
@@ -123,7 +123,7 @@ def scatter(
     unit: float = 100,
     hollow: bool = False,
 ) -> None:
-    """Draw points, their values times `unit`: 100 for shares in percent."""
+    """Draw points with their values times `unit`, which is 100 for percentages."""
     if points:
         axes.scatter(
             [point.size for point in points],
@@ -165,10 +165,10 @@ def heat_map(axes: Axes, values: ArrayLike, color: str) -> None:
 
 
 def svg(canvas: Canvas, name: str) -> str:
-    """Return the figure without date or prolog; its name prefixes its ids, so a page can have several."""
+    """Return the figure as SVG without date or prolog; `name` prefixes its ids, which must be unique."""
     buffer = io.StringIO()
     with warnings.catch_warnings():
-        # Text stays text, so the reader's fonts draw it, not those that matplotlib found here.
+        # Text stays text, so the reader's fonts are used and not the ones that matplotlib found here.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
@@ -179,7 +179,7 @@ def svg(canvas: Canvas, name: str) -> str:
 
 
 def plain(name: str) -> str:
-    """Escape the dollars in a name, between which matplotlib would read mathematics."""
+    """Escape the dollar signs in a name, between which matplotlib would parse mathematics."""
     return name.replace("$", r"\$")
 
 
@@ -191,7 +191,7 @@ def confusion_picture(matrix: ArrayLike, names: Sequence[str]) -> Picture:
     with styled():
         canvas = Canvas(figsize=(side * WIDTH, side * HEIGHT))
         axes = canvas.subplots()
-        heat_map(axes, np.sqrt(counts), BLUE)  # keeps single errors visible next to large counts
+        heat_map(axes, np.sqrt(counts), BLUE)  # the root keeps single errors visible next to large counts
         for (label, verdict), count in np.ndenumerate(counts):
             if count:
                 color = PAPER if count > STRONG * counts.max() else "black"

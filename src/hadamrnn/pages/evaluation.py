@@ -1,7 +1,8 @@
 """Show the results of a network as a page.
 
-For a classifier: confusions, windows, errors, reliability and cost. Start at `evaluation_page`. For a
-regression: errors beside those of simple predictors, predicted and true values, and cost. See `value_page`.
+For a classifier: confusion matrix, windows, errors, reliability and cost; start at `evaluation_page`. For a
+regression: errors compared with simple predictors, predicted and true values, and cost; start at
+`value_page`.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ COLORS = (GREY, BLUE, GREEN)
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Samples `x` (n, time, channels) or (n, time), with their classes and the network's answers.
+    """Samples `x` (n, time, channels) or (n, time), with their classes and the network's predictions.
 
     Args:
         probabilities: `(n, classes)`.
-        right: whether each verdict is right, `(n,)`.
+        right: whether each prediction is correct, `(n,)`.
     """
 
     x: NDArray[Any]
@@ -53,11 +54,11 @@ class Examples:
 
     @property
     def confidence(self) -> NDArray[np.float64]:
-        """The probability of the verdict."""
+        """The probability of the predicted class."""
         return np.asarray(self.probabilities.max(1))
 
 
-Bar = tuple[str, float, str]  # label, share of the largest value or of the budget, and the figure as text
+Bar = tuple[str, float, str]  # label, fraction of the largest value or of the budget, figure as text
 
 
 def evaluation_page(
@@ -68,7 +69,7 @@ def evaluation_page(
     examples: Examples | None,
     bars: Sequence[tuple[str, Sequence[Bar]]],
 ) -> Document:
-    """Return the page; without `examples` it only has confusions and bars."""
+    """Return the page; without `examples` it has only the confusion matrix and bars."""
     page = confusion_page(title, lead, recall, matrix)
     sections = list(page.sections)
     if examples is not None:
@@ -92,7 +93,7 @@ def value_page(
     answers: Answers,
     bars: Sequence[tuple[str, Sequence[Bar]]],
 ) -> Document:
-    """Return the page of a regression; `errors` are lines of a predictor, its RMSE, MAE and R2."""
+    """Return the page of a regression; a line of `errors` has a predictor, its RMSE, MAE and R2."""
     lines = tuple(tuple(map(Cell, line)) for line in errors)
     table = Part(grid=Grid(("predictor", "RMSE", "MAE", "R2"), lines))
     sections = (
@@ -105,13 +106,13 @@ def value_page(
 
 
 def calibration_error(examples: Examples) -> float:
-    """Return the mean difference between confidence and accuracy over samples, in ten bins."""
+    """Return the mean difference between confidence and accuracy over samples, using ten bins."""
     _, shares, confidences, counts = _binned(examples)
     return float((np.abs(shares - confidences) * counts).sum() / counts.sum())
 
 
 def _windows(examples: Examples) -> Section:
-    """Return windows in their order, side by side, each with its class and the verdict."""
+    """Return windows side by side in their order, each with its class and the prediction."""
     count = len(examples.labels)
     index = np.unique(np.linspace(0, count - 1, min(MOST_WINDOWS, count)).astype(int))
     with styled():
@@ -174,7 +175,7 @@ def _reliability(examples: Examples) -> Section:
 
 
 def _binned(examples: Examples) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return left edge, accuracy, mean confidence and count of every bin with samples."""
+    """Return the left edge, accuracy, mean confidence and count of every bin that has samples."""
     bins = np.minimum((examples.confidence * BINS).astype(int), BINS - 1)
     counts = np.bincount(bins, minlength=BINS)
     kept = np.flatnonzero(counts)
@@ -229,7 +230,7 @@ def _signals(name: str, titles: Mapping[int, str], x: NDArray[Any], caption: str
 
 
 def _cost(bars: Sequence[tuple[str, Sequence[Bar]]]) -> tuple[Section, ...]:
-    """Return the section on size and budget; none without bars."""
+    """Return the section on size and budget; empty without bars."""
     pictures = tuple(_bars(f"cost-{number}", *each) for number, each in enumerate(bars))
     text = "Estimates for a Cortex-M4, at one instruction per cycle; an embedding table is not counted."
     return (Section("cost", "Size and budget", (text,), pictures=pictures),) if pictures else ()
@@ -257,7 +258,7 @@ def _bars(name: str, title: str, bars: Sequence[Bar]) -> Picture:
 
 
 def _draw(axes: Axes, values: NDArray[Any], time: NDArray[Any]) -> None:
-    """Draw the first channels of a series one below the other, each between 0 and 1."""
+    """Draw the first channels of a series one below another, each between 0 and 1."""
     channels = values.reshape(len(values), -1).T[:MOST_CHANNELS]
     for number, (channel, color) in enumerate(zip(channels, COLORS, strict=False)):
         low, high = channel.min(), channel.max()

@@ -1,8 +1,8 @@
 """Calibrate: measure how large states, outputs, features and inputs get on training and validation data.
 
 The integer state covers [-alpha_h, alpha_h), so alpha_h must reach max|h| over every step of every sequence.
-The same is true of layer outputs and pooled features. With a percentile below 100 each range
-covers the largest value of that share of the sequences; the others may saturate, and all get a finer grid.
+The same applies to layer outputs and pooled features. With a percentile below 100, each range covers only
+that percentage of the sequences; the others may saturate, but all get a finer grid.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hadamrnn.nn.storage import check_finite
 from hadamrnn.quantization import Precision
 from hadamrnn.settings import check_equal
 
-STATE_BYTES = 1 << 22  # limit on states in memory at once
+STATE_BYTES = 1 << 22  # most bytes of states in memory at once
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Calibration:
 
     max_state: float  # max |h_t| of the last layer
     max_input: float  # max |x_t| of the data or of the embedding table; 1 for one-hot inputs
-    seq_length: int  # the longest sequence so far; states of longer ones may be larger
+    seq_length: int  # longest sequence so far; longer sequences may have larger states
     samples: int
     percentile: float = 100.0
-    below: tuple[tuple[float, float], ...] = ()  # max |h_t| and max |y_t| of the layers below, lowest first
-    max_feature: float = 0.0  # max |2^-e f| of pooled or normalised read-outs, as V reads feature f
+    below: tuple[tuple[float, float], ...] = ()  # max |h_t|, max |y_t| of lower layers, lowest first
+    max_feature: float = 0.0  # max |2^-e f| of pooled or normalised features f
 
 
 class NotFinite(InputError):
-    """Raised if the data, or the states of a diverged network, contain nan or inf."""
+    """Raised if the data, or the states of a diverged network, contain NaN or infinity."""
 
 
 @torch.no_grad()
@@ -58,11 +58,11 @@ def calibrate(
     Args:
         model: a `SequenceModel` of unidirectional Hadamard layers.
         batches: inputs of the model, from training and validation data, never from the test set.
-        percentile: share of the sequences, in percent, whose values must fit.
+        percentile: percentage of the sequences whose values must fit.
     """
-    Precision(percentile=percentile)  # checks the value
+    Precision(percentile=percentile)  # raises if the value is invalid
     recurrent = forward_layers(model)
-    # Plain numbers, because small tensors would fragment the memory that malloc could reuse.
+    # Store plain numbers, because small tensors would fragment the memory that malloc could reuse.
     ranges = _Ranges(recurrent.network.num_layers)
     largest_inputs: list[float] = []
     seq_length = 0
@@ -96,7 +96,7 @@ def calibrate(
 
 
 class _Ranges:
-    """The largest magnitudes of each sequence so far."""
+    """The largest magnitudes of each sequence seen so far."""
 
     def __init__(self, num_layers: int) -> None:
         self.states: list[list[float]] = [[] for _ in range(num_layers)]
@@ -113,7 +113,7 @@ class _Ranges:
             stretches = recurrent.state_stretches(x, lengths, steps)
             largest = [0.0] * len(x)
             for states in stretches:
-                largest = np.maximum(largest, _largest(states)).tolist()  # keeps NaN, unlike max
+                largest = np.maximum(largest, _largest(states)).tolist()  # propagates NaN, unlike max
             self.states[0] += largest
         else:
             states = self._add_layers(recurrent, x, lengths)
@@ -136,7 +136,7 @@ class _Ranges:
 
 
 def forward_layers(model: SequenceModel) -> HadamStack:
-    """Return the model's recurrent layers; raise if they have no integer form."""
+    """Return the model's recurrent layers, refusing those without an integer form."""
     if not isinstance(model, SequenceModel):
         raise InputError(
             f"Only a SequenceModel becomes integers, got {type(model).__name__}. Put its layers into one."
@@ -166,7 +166,7 @@ def _largest(values: Tensor, lengths: Tensor | None = None) -> list[float]:
 
 
 def _percentile(values: list[float], percentile: float) -> float:
-    """Return the smallest value that at least `percentile` percent of `values` do not exceed."""
+    """Return the least of `values` that at least `percentile` percent of them do not exceed."""
     if not all(map(math.isfinite, values)):
         raise NotFinite("Calibration needs finite inputs and states, got nan or inf. Clean the data first.")
     rank = max(1, -int(-len(values) * percentile // 100))
@@ -175,11 +175,11 @@ def _percentile(values: list[float], percentile: float) -> float:
 
 @dataclass(frozen=True)
 class Coding:
-    """The coding of a layer's input: codes x have values x alpha / 2^(bits - 1), |x| <= 2^(bits - 1)."""
+    """The coding of a layer's input: code x has the value x alpha / 2^(bits - 1), |x| <= 2^(bits - 1)."""
 
     bits: int
     scale: float  # alpha_i
-    is_free: bool = False  # whether alpha_i may be larger, because nothing else depends on it
+    is_free: bool = False  # whether alpha_i may be raised because nothing else depends on it
 
     @property
     def lsb(self) -> float:
@@ -189,35 +189,35 @@ class Coding:
 
 @dataclass(frozen=True)
 class RawInputs:
-    """The values of raw sensor codes r: the network's input is v = (r - offset) * scale in each channel.
+    """The meaning of raw sensor codes r: in each channel, the network's input is v = (r - offset) * scale.
 
-    `knee` is k if the codes of a channel are compressed first (`compressed_codes`, 2^k), otherwise 0.
-    `levels` is for codes 0, 1, ..., levels that mean r / levels (pixels: 255): they then enter exactly.
+    `knee` is k if a channel's codes are compressed first (`compressed_codes`, 2^k), otherwise 0. `levels` is
+    for codes 0, 1, ..., levels that mean r / levels (255 for pixels), which are then represented exactly.
     """
 
     scale: Sequence[float] = ()
     offset: Sequence[float] = ()
     levels: int | None = None
-    unit: float = 1.0  # value of one raw code in the unit of the sensor, for documentation
+    unit: float = 1.0  # value of one raw code in the sensor's units, for documentation
     knee: Sequence[int] = ()
 
     @classmethod
     def standardised(
         cls, offset: ArrayLike, scale: ArrayLike, unit: float | None, knee: ArrayLike | None = None
     ) -> RawInputs:
-        """Return the meaning of raw codes r of a sensor whose values r * unit were standardised in training.
+        """Return the meaning of raw codes r if training standardised the values r * unit.
 
         v = (r unit - offset) / scale = (r - offset / unit) * unit / scale
 
         Args:
-            knee: threshold of `compress` for values that were compressed first; 0 for others.
+            knee: threshold of `compress` for channels that were compressed first; 0 for others.
         """
         if unit is None:
             raise InputError(
                 "Raw int32 codes need one unit that resolves every channel and reaches its largest value, "
                 "and there is none. Before training subtract large offsets, and scale the channels alike."
             )
-        Precision(raw_unit=unit)  # checks the value
+        Precision(raw_unit=unit)  # raises if the value is invalid
         knees = np.zeros_like(scale, np.float64) if knee is None else np.asarray(knee, np.float64)
         step = np.where(knees > 0, 2.0**-OCTAVE_BITS, unit)
         with np.errstate(over="ignore"):  # `raw_encoding` refuses values that are not finite
@@ -227,7 +227,7 @@ class RawInputs:
 
 
 def _power(ratio: float) -> int:
-    """Return k with ratio = 2^k."""
+    """Return k such that ratio = 2^k."""
     fraction, exponent = math.frexp(ratio)
     if fraction != 0.5 or not 1 <= exponent - 1 <= 30:
         raise InputError(
@@ -244,21 +244,21 @@ def input_coding(
     input_bits: int | None,
     raw: RawInputs | None,
 ) -> Coding:
-    """Return p_i and alpha_i of the lowest layer."""
+    """Return the coding of the lowest layer's input: p_i and alpha_i."""
     if model.network.input_kind == "one_hot":
         check_equal("input_bits of one-hot inputs, which are exact,", input_bits or 2, 2)
         return Coding(2, 2.0)
     levels = None if raw is None else raw.levels
     default = activation_bits if levels is None else levels.bit_length() + 1
     bits = default if input_bits is None else input_bits
-    Precision(input_bits=bits)  # checks the bits
+    Precision(input_bits=bits)  # raises if the bits are invalid
     if levels is not None:
         return Coding(bits, 2 ** levels.bit_length() / levels)
     return Coding(bits, calibration.max_input or 1.0, is_free=True)
 
 
 def embedding_fields(model: SequenceModel, coding: Coding) -> dict[str, Any]:
-    """Return the codes of the embedding table, if the model has one."""
+    """Return the field with the embedding table's codes, if the model has one."""
     if model.embedding is None:
         return {}
     table = model.embedding.weight.detach().double().numpy()
@@ -268,7 +268,7 @@ def embedding_fields(model: SequenceModel, coding: Coding) -> dict[str, Any]:
 
 
 def raw_fields(channels: int, raw: RawInputs | None, coding: Coding) -> dict[str, Any]:
-    """Return the encoding of raw sensor codes, if the device is to read them."""
+    """Return the fields that encode raw sensor codes, if the device is to read them."""
     if raw is None:
         return {}
     scale = raw.scale if raw.levels is None else [1 / raw.levels] * channels

@@ -1,17 +1,18 @@
-"""Quantize a network for a task: calibrate on its training and validation data, lower, fine-tune.
+"""Quantize a network for a task: calibrate on training and validation data, lower, and fine-tune.
 
     integer, network = quantize(model, splits, QuantizeConfig(activation_bits=12))
     fixedpoint.save(integer, "model.int.safetensors")
 
-The test set is never touched here. In fine-tuning the forward pass runs in integers, and the gradient passes
-straight through:
+The test set is never used here. In fine-tuning the forward pass runs in integers, and the gradient is
+straight-through:
 
     y = f(theta) + stop(f_int(theta) - f(theta))
 
-The value of y is exactly the integer network's logits, its gradient the float network's. For a linear
-recurrence that is the straight-through gradient of every rounding at every step, because rounding is treated
-as the identity and W does not change. Signs are frozen; U, V, the biases, an embedding and the gains and
-offsets of normalisation are trained. Its statistics are constants in integers, so f runs in evaluation mode.
+The value of y is exactly the integer network's logits, and its gradient is the float network's. For a linear
+recurrence, that is the straight-through gradient of every rounding at every step, because rounding is treated
+as the identity and W does not change. Signs are frozen; U, V, the biases, the embedding, and the gains and
+offsets of normalisation are trained. Normalisation statistics are constants in the integer network, so f runs
+in evaluation mode.
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ RECIPE = TrainingConfig("finetune", steps=200, evaluate_every=50, sign_freeze_ep
 
 
 def input_codes(model: IntegerBase, x: Tensor) -> tuple[NDArray[Any], int]:
-    """Return a batch of a task as codes or ids of `model`, and the number of saturated inputs."""
+    """Return a batch of a task as codes or ids for `model`, and the number of saturated inputs."""
     inputs = x.detach().cpu().numpy()
     return encode_inputs(model, inputs) if model.input_kind == "dense" else (inputs, 0)
 
 
 class IntegerNetwork:
-    """Logits of an `IntegerModel`, in float64, for inputs and lengths as `SequenceModel` takes them.
+    """A torch module that runs an `IntegerModel`, with the inputs of `SequenceModel` and float64 logits.
 
-    The reference engine computes everything; torch only passes it on. `saturations` counts clipped
-    state entries, `input_saturations` clipped inputs.
+    The integer engine computes everything. `saturations` counts clipped state entries, `input_saturations`
+    clipped inputs.
     """
 
     def __init__(self, model: IntegerModel, threads: int | None = None) -> None:
@@ -70,7 +71,7 @@ class IntegerNetwork:
 
     def __call__(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         if lengths is not None and self.model.input_kind == "dense":
-            # Padding is never read, so it must not be counted as clipped input.
+            # Padding is never read, so it must not count as clipped input.
             x = x.masked_fill(~counted(x, lengths)[:, :, None], 0)
         codes, clipped = input_codes(self.model, x)
         self.input_saturations += clipped
@@ -80,7 +81,7 @@ class IntegerNetwork:
 
 
 class IntegerObjective(Objective):
-    """The loss and the metric of the integer network that `lower` derives from a float one."""
+    """The loss and the metric of the integer network that `lower` derives from a float network."""
 
     def __init__(self, model: SequenceModel, lower: Lower) -> None:
         super().__init__(model)
@@ -98,12 +99,12 @@ class IntegerObjective(Objective):
 def finetune(
     model: SequenceModel, splits: Splits, lower: Lower, recipe: TrainingConfig = RECIPE
 ) -> SequenceModel:
-    """Return a fine-tuned copy of `model`, or an unchanged one if that is better in integers.
+    """Return a fine-tuned copy of `model`, or an unchanged copy if that is better in integers.
 
     Args:
-        model: the trained float network, which stays unchanged.
-        splits: its task; the validation data selects the result.
-        lower: derives the integer network from a float one, with a fixed calibration.
+        model: the trained float network, which is not modified.
+        splits: its task, whose validation data selects the result.
+        lower: function from a float network to an integer network, with a fixed calibration.
         recipe: number of epochs and learning rate.
     """
     tuned = copy.deepcopy(model)
@@ -129,10 +130,10 @@ def integer_logits(
 def quantize(
     model: SequenceModel, splits: Splits, config: QuantizeConfig
 ) -> tuple[IntegerModel, SequenceModel]:
-    """Return the integer network and the float network it was lowered from (fine-tuned, if requested).
+    """Return the integer network and the float network (fine-tuned, if requested) that it comes from.
 
-    The integer network's metadata has the class names, unless they are very long, or the units
-    of the targets, by which C and JavaScript return values.
+    The integer network's metadata has the class names, unless they are very long, or the units of the
+    targets, so that C and JavaScript can return values.
     """
     raw = raw_inputs(splits, config.raw_unit)
     named = class_metadata(splits.class_names)
@@ -159,16 +160,16 @@ def quantize(
     if config.finetune is None:
         return lowered(model, calibration), model
     tuned = finetune(model, splits, lambda network: lowered(network, calibration), config.finetune)
-    # The tuned network has different ranges, which the fixed calibration may fit better or worse.
+    # The tuned network has different ranges, so try a new calibration as well as the fixed one.
     candidates = [lowered(tuned, found) for found in (calibration, calibrated(tuned))]
     scores = [evaluate(IntegerNetwork(found), splits.validation, splits.metric) for found in candidates]
     return candidates[int(is_better(splits.metric, scores[1], scores[0]))], tuned
 
 
 def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
-    """Return the values of raw codes of this task's sensor: pixels k / levels, or multiples of `unit`.
+    """Return the meaning of this task's raw sensor codes: pixels k / levels, or multiples of `unit`.
 
-    By default the unit is that of the task: 1 if the training data are whole numbers.
+    The default unit is the task's, which is 1 if the training data are whole numbers.
     """
     if unit is not None and (splits.vocabulary_size is not None or splits.levels is not None):
         raise InputError(f"A raw unit is for real values; {splits.task} has its own codes. Leave it out.")
@@ -185,7 +186,7 @@ def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:
 
 
 def calibration_batches(parts: Sequence[Split], samples: int) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Yield `(x, lengths)` of at most `samples` rows, evenly spaced over all parts."""
+    """Yield `(x, lengths)` of at most `samples` rows, evenly spaced over the parts."""
     stride = max(1, -(-sum(len(part) for part in parts) // max(1, samples)))
     for part in parts:
         for index in torch.arange(0, len(part), stride).split(ROWS_AT_ONCE):

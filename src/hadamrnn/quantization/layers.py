@@ -1,16 +1,15 @@
-"""Lower one layer of a float network, with its ranges, to an `IntegerLayer`.
+"""Lower one layer of a float network to an `IntegerLayer`, given its ranges.
 
     x = alpha_i x_int / 2^(p_i-1)      U = alpha_U U_int / 2^(p-1)
     h / (alpha_i alpha_U) = alpha_h h_int / 2^(p_a-1)
     alpha_W alpha_h = 2^n_h,  n_h the smallest natural number with 2^n_h >= alpha_W max|h| / (alpha_i alpha_U)
 
-so that the codes of U and x enter the accumulator unchanged. The layer output is
+With these scales the codes of U and x enter the accumulator unchanged. The layer output is
 
     y = a (h - m) + c [+ x]            y = alpha_y y_int / 2^(p_o-1)
 
-with the normalisation's a, m, c. alpha_y covers the largest y; if x is added it is a power of two times
-alpha_i, so that x is only shifted.
-Start reading at `lower_layer`.
+with a, m and c of the normalisation. alpha_y covers the largest y. If x is added, alpha_y is a power of two
+times alpha_i, so that x is only shifted. Start reading at `lower_layer`.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ Integers = NDArray[np.int64]
 MAX_SHIFT = 31
 MAX_GAIN_SHIFT = 30
 MAX_CODE_BITS = 16
-# Limit on raising alpha_i for a finer state: near 2 the input loses as much as the state gains.
+# Limit on raising alpha_i for a finer state; near 2 the input would lose as much as the state gains.
 MAX_RAISE = 1.75
 
 
 @dataclass(frozen=True)
 class FloatLayer:
-    """A layer of the float network, with the largest magnitudes of its states and outputs."""
+    """A layer of the float network with the largest magnitudes of its states and outputs."""
 
     cell: HadamCell
     norm: UnitNorm | None  # normalisation before the next layer
@@ -66,15 +65,15 @@ class FloatLayer:
         return integers(codes), float(step) * 2 ** weight_frac_bits(self.cell.network.weight_bits)
 
     def needed_range(self, input_scale: float) -> float:
-        """Return alpha_W max|h| / (alpha_i alpha_U), which 2^n_h must reach."""
+        """Return alpha_W max|h| / (alpha_i alpha_U), the lower bound of 2^n_h."""
         recurrent_scale = 2 / math.sqrt(self.cell.block_size)
         return recurrent_scale * self.max_state / (input_scale * self.input_codes()[1])
 
     def raised(self, coding: Coding) -> Coding:
-        """Return the coding with alpha_i raised until max|h| fills the range of the next smaller n_h.
+        """Raise alpha_i until max|h| fills the range of the next smaller n_h, and return that coding.
 
-        The range of h is a power of two times alpha_i, so up to half of it might never be used.
-        Every step rounds the state, so its grid matters more than the input's.
+        The range of h is a power of two times alpha_i, so up to half of it might otherwise be unused. Every
+        step rounds the state, so its resolution matters more than the input's.
         """
         needed = self.needed_range(coding.scale)
         shift = hidden_shift(needed)
@@ -87,7 +86,7 @@ class FloatLayer:
 
 @dataclass(frozen=True)
 class LoweredLayer:
-    """An integer layer and the values of its codes."""
+    """An integer layer with the scales of its codes."""
 
     layer: IntegerLayer
     state_lsb: float  # resolution of h
@@ -100,9 +99,9 @@ def lower_layer(
     """Return layer `index` in integers.
 
     Args:
-        network: network of the integer model, with activation_bits.
+        network: the integer model's network, with activation_bits.
         coding: coding of the layer's input.
-        above: the next layer; None for the last one.
+        above: the next layer; None for the last layer.
     """
     cell, bits = floats.cell, activation_bits(network)
     codes, input_range = floats.input_codes()
@@ -128,7 +127,7 @@ def lower_layer(
             fields["input_bias_int"], fields["input_bias_shift"] = biases
         return IntegerLayer(**fields, accumulator_frac_bits=frac_bits)
 
-    least = bits - shift  # represents a state
+    least = bits - shift  # the fewest fractional bits that represent a state exactly
     most = max(least, weight_frac_bits(network.weight_bits) + coding.bits - 1)
     return LoweredLayer(finest_layer(make, most, least), state_lsb, output)
 
@@ -146,7 +145,7 @@ def hidden_shift(scaled_state: float) -> int:
 
 
 def bias_codes(bias: NDArray[np.float64], unit: float, bits: int) -> tuple[NDArray[np.int64], int]:
-    """Return codes of `bits` bits and the smallest shift s >= 0 with bias ~ codes 2^s unit.
+    """Return codes of `bits` bits and the smallest shift s >= 0 such that bias ~ codes 2^s unit.
 
     >>> codes, shift = bias_codes(np.array([5.0, -40.0]), unit=1.0, bits=6)
     >>> codes.tolist(), shift
@@ -168,8 +167,8 @@ def _layer_output(
 ) -> tuple[Coding, dict[str, Any]]:
     """Return the coding of the layer output, and the fields that compute it.
 
-    The next layer reads sums of `stride` codes, and means of their values: the lsb of a sum is worth 1 /
-    stride of that of y.
+    The next layer reads sums of `stride` codes, which represent means of values, so the lsb of a sum is 1 /
+    stride times the lsb of y.
     """
     assert network.activation_bits is not None
     more_bits = (network.stride - 1).bit_length()
@@ -206,8 +205,8 @@ def _gains(floats: FloatLayer, state_lsb: float, output_lsb: float, bits: int) -
 
         gain / 2^gain_shift ~ a state_lsb / output_lsb
 
-    The rounding of a gain matters in proportion to the spread of its unit: a constant unit may have any gain.
-    The offset compensates for it at the mean m.
+    An error in a gain matters in proportion to the unit's spread, so a constant unit may have any gain. The
+    offset compensates for the error at the mean m.
     """
     scale, mean, spread, shift_up = _affine(floats)
     wanted = scale * (state_lsb / output_lsb)
@@ -233,7 +232,7 @@ def _gains(floats: FloatLayer, state_lsb: float, output_lsb: float, bits: int) -
 
 
 def _affine(floats: FloatLayer) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return a, m, s and c of y = a (h - m) + c, and of the states' spread s; without a norm y = h."""
+    """Return a, m, s and c of y = a (h - m) + c, where s is the states' spread; without a norm, y = h."""
     ones, norm = np.ones(floats.cell.hidden_size), floats.norm
     if norm is None:
         return ones, 0 * ones, ones, 0 * ones

@@ -1,15 +1,15 @@
 """Lower a trained `SequenceModel`, with its calibration, to an `IntegerModel`.
 
-The network (W, lambda b_i, lambda U, V / lambda, b_o) has the same outputs for every lambda > 0, layer by
-layer; each layer uses the lambda for which its codes need no multiplication (`layers`). alpha_i reaches the
-largest input, or slightly more if max|h| then fills its range. The statistics of normalisation become
-gains and offsets between layers, and shifts and a bias before V:
+The network (W, lambda b_i, lambda U, V / lambda, b_o) has the same outputs for every lambda > 0, and so has
+each layer; it uses the lambda for which its codes need no multiplication (`layers`). alpha_i is the largest
+input, or slightly more if max|h| then fills its range. The statistics of normalisation become gains and
+offsets between layers, and shifts and a bias before V:
 
     logit = V 2^-e (f - m) + b = V codes + b',       codes ~ 2^-e f / feature_step
 
-with the exponents e and means m of `FeatureScale` (0 without one). A feature f is a value in integers times
-its unit: the lsb of a state, or 1 for `positive`. In the paper's form the codes are the states themselves.
-Start reading at `lower`.
+with the exponents e and means m of `FeatureScale` (0 without one). A feature f is an integer value times its
+unit, which is the lsb of a state, or 1 for `positive`. In the paper's form the codes are the states
+themselves. Start reading at `lower`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from hadamrnn.quantization.layers import (
 from hadamrnn.settings import check_equal
 
 MOST_FEATURE_BITS = 16
-# Features of other data, or earlier in a sequence, may exceed those of the calibration.
+# Features of new data, or earlier in a sequence, may exceed the calibrated range by this factor.
 HEADROOM = 2.0
 
 
@@ -67,17 +67,17 @@ def lower(
     raw: RawInputs | None = None,
     metadata: Metadata | None = None,
 ) -> IntegerModel:
-    """Return the integer network of `model`.
+    """Convert `model` to an integer network.
 
     Args:
         model: a `SequenceModel` of unidirectional Hadamard layers, weight_bits 2..8 or "ternary".
-        calibration: the ranges that `calibrate` found on training and validation data.
+        calibration: ranges from `calibrate` on training and validation data.
         activation_bits: p_a, bits of states and biases, 6..16.
-        input_bits: p_i; by default exact for one-hot inputs (2) and levels (pixels: 9), else p_a.
+        input_bits: p_i; by default exact for one-hot inputs (2) and levels (9 for pixels), else p_a.
         raw: the meaning of raw sensor codes, if the device is to read them.
-        metadata: further entries to store with the model.
+        metadata: additional entries to store with the model.
     """
-    Precision(activation_bits=activation_bits, input_bits=input_bits)  # checks the bits
+    Precision(activation_bits=activation_bits, input_bits=input_bits)  # raises if the bits are invalid
     network = replace(forward_layers(model).network, activation_bits=activation_bits)
     check_integer_network(network)
     coding, layers = _lowered(model, calibration, activation_bits, input_bits, raw)
@@ -97,7 +97,7 @@ def lower(
 
 
 def state_lsb(model: SequenceModel, calibration: Calibration, activation_bits: int) -> float:
-    """Return the value of one code of the last layer's states, in the integer network of real inputs."""
+    """Return the value of one code of the last layer's states, if the network reads real inputs."""
     return _lowered(model, calibration, activation_bits, None, None)[1][-1].state_lsb
 
 
@@ -108,7 +108,7 @@ def _lowered(
     input_bits: int | None,
     raw: RawInputs | None,
 ) -> tuple[Coding, list[LoweredLayer]]:
-    """Return the coding of the lowest layer's input, and all layers in integers."""
+    """Return the coding of the lowest layer's input, and all integer layers."""
     network = replace(model.hadamard_layers.network, activation_bits=activation_bits)
     stack = float_layers(forward_layers(model), calibration)
     coding = stack[0].raised(input_coding(model, calibration, activation_bits, input_bits, raw))
@@ -122,7 +122,7 @@ def can_lower(model: SequenceModel) -> bool:
 
 
 def lower_layers(network: Network, stack: list[FloatLayer], coding: Coding) -> list[LoweredLayer]:
-    """Return the layers in integers, the first of which reads `coding`."""
+    """Return the integer layers; the input of the first has this `coding`."""
     layers: list[LoweredLayer] = []
     for index, (floats, above) in enumerate(zip(stack, [*stack[1:], None], strict=True)):
         lowered = lower_layer(network, index, floats, coding, above)
@@ -132,7 +132,7 @@ def lower_layers(network: Network, stack: list[FloatLayer], coding: Coding) -> l
 
 
 def float_layers(recurrent: HadamStack, calibration: Calibration) -> list[FloatLayer]:
-    """Return the layers with their ranges, the lowest first."""
+    """Return the float layers with their ranges, lowest layer first."""
     check_equal("The number of calibrated layers", len(calibration.below) + 1, recurrent.network.num_layers)
     layers = []
     for index, ranges in enumerate((*calibration.below, (calibration.max_state, 0.0))):
@@ -144,12 +144,12 @@ def float_layers(recurrent: HadamStack, calibration: Calibration) -> list[FloatL
 def lower_readout(
     model: SequenceModel, network: Network, state_lsb: float, calibration: Calibration
 ) -> dict[str, Any]:
-    """Return the fields of an `IntegerModel` from the states of the last layer to its logits.
+    """Return the fields of an `IntegerModel` that lead from the last layer's states to the logits.
 
     Args:
         network: network of the integer model, with activation_bits.
         state_lsb: the value of one code of a state.
-        calibration: provides the largest |2^-e f| and the longest sequence, whose sums must fit 32 bits.
+        calibration: has the largest |2^-e f| and the longest sequence, whose sums must fit 32 bits.
     """
     assert network.activation_bits is not None and network.weight_bits is not None
     codes, code_step = quantization_codes(model.readout.weight.detach(), network.weight_bits)
@@ -177,7 +177,7 @@ def lower_readout(
 
 
 def _longest(activation_bits: int, seq_length: int) -> int:
-    """Return the longest sequence whose sums fit 32 bits; refuse less than the calibration's."""
+    """Return the longest sequence whose sums fit 32 bits; refuse if it is shorter than in calibration."""
     longest = min(MAX_LONGEST, (LIMIT - 1) >> activation_bits)
     if seq_length > longest:
         bits = bits_of_sums(seq_length)
@@ -194,10 +194,10 @@ def _longest(activation_bits: int, seq_length: int) -> int:
 def _feature_scales(
     network: Network, exponents: Floats, state_lsb: float, step: float
 ) -> tuple[Floats, dict[str, Any]]:
-    """Return the codes per unit of each feature f, and the fields that scale them.
+    """Return each feature's codes per unit, and the fields that scale the features.
 
-    Multipliers M of each kind and shifts s satisfy M 2^(15 - s) ~ unit 2^-e / lsb. A multiplier has 16
-    bits, or fewer if the shifts of its kind would be too far from the others'.
+    A multiplier M for each read-out and shifts s satisfy M 2^(15 - s) ~ unit 2^-e / lsb. A multiplier has 16
+    bits, or fewer if its shifts would otherwise be too far from the others'.
     """
     rows = [features_per_unit((kind,), network.thresholds) for kind in network.readouts]
     counts = [network.hidden_size * each for each in rows]

@@ -1,7 +1,7 @@
-"""The results of a run, and its stored integer model.
+"""Describe the results of a run, and store and load its integer model.
 
-An integer model names its float model by the SHA-256 of `model.safetensors`, and a run
-refuses the integer model of another one. Nothing here needs torch to read an integer model.
+An integer model identifies its float model by the SHA-256 of `model.safetensors`, and a run refuses another
+run's integer model. Reading an integer model needs no torch.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
     from hadamrnn.training.evaluate import Errors
 
-# A smaller loss needs no advice: the paper's networks lose as much at 12 bits.
-BEARABLE_LOSS = 0.003  # loss of accuracy that needs no advice
+# A smaller loss needs no advice, because the paper's networks lose as much at 12 bits.
+BEARABLE_LOSS = 0.003  # largest loss of accuracy without advice
 BEARABLE_RATIO, SMALL_CROSS_ENTROPY = 2.0, 3e-7
 
-SOURCE = "source"  # the metadata entry of an integer model that names its float model
+SOURCE = "source"  # metadata entry of an integer model that identifies its float model
 
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation:
-    """The numbers of clipped states and inputs of an integer model."""
+    """The number of states and of inputs that an integer model has clipped."""
 
     states: int
     inputs: int
@@ -47,14 +47,14 @@ class Saturation:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """The metric of a model over data, and for a classifier the confusion matrix.
+    """A model's metric over some data, with the confusion matrix of a classifier.
 
     Args:
         value: the metric; None without labels.
-        confusion: rows true, columns predicted, in the order of the classes; None for other metrics
-            than accuracy.
-        errors: errors of a regression by predictor: model, constant, last_value.
-        note: remark to add to the figure, empty if there is none.
+        confusion: confusion matrix (rows true, columns predicted), in the order of the classes; None if the
+            metric is not accuracy.
+        errors: a regression's errors by predictor: model, constant, last_value.
+        note: remark that must accompany the figure; may be empty.
         saturation: saturation of an integer model.
     """
 
@@ -82,7 +82,7 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Class names or values for a user's data, with logits, and for recordings `file` and `row`."""
+    """Predicted class names or values for a user's data, and logits; for recordings `file` and `row`."""
 
     values: list[Any]
     logits: Tensor
@@ -92,7 +92,7 @@ class Predictions:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantization:
-    """The integer model of a run: its file, its metric and the float model's (None without labels)."""
+    """A run's integer model: its file, its metric and the float model's metric (None without labels)."""
 
     metric: str
     split: str
@@ -114,7 +114,7 @@ def saturation(network: object) -> Saturation | None:
 
 
 def load_integer(path: Path) -> IntegerModel:
-    """Return the integer model of a run directory, or of a file; in a run it must be that of its model."""
+    """Load the integer model of a run directory, checking that it belongs to the run, or of a file."""
     if not path.exists():
         raise InputError(f"RUN must be a run folder or an integer model file, but there is no {path}.")
     folder, file = (path, path / INTEGER_FILE) if path.is_dir() else (path.parent, path)
@@ -131,7 +131,7 @@ def load_integer(path: Path) -> IntegerModel:
 
 
 def save_integer(integer: IntegerModel, folder: Path, figures: dict[str, Any]) -> FileSize:
-    """Write the integer model of a run beside its float model; `figures` become metadata."""
+    """Write a run's integer model next to its float model; `figures` become metadata."""
     origin = {SOURCE: source(folder), "hadamrnn": package_version()}
     metadata = {**integer.metadata, **figures, **origin}
     return fixedpoint.save(replace(integer, metadata=metadata), folder / INTEGER_FILE)
@@ -181,7 +181,7 @@ def quantize_lines(figures: dict[str, Any]) -> list[str]:
 
 
 def _advice(figures: dict[str, Any]) -> list[str]:
-    """Return advice if rounding has degraded the metric, else an empty text."""
+    """Return advice if quantization has degraded the metric, else an empty text."""
     exact, rounded, bits = figures["float"], figures["integer"], figures["activation_bits"]
     if figures["metric"] == "accuracy":
         lost, spoilt = f"{100 * (exact - rounded):.2f} points", exact - rounded > BEARABLE_LOSS

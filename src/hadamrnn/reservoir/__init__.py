@@ -1,4 +1,4 @@
-"""The reservoir network: counts of units above thresholds, at several time scales, in integers. No torch."""
+"""Count how often units exceed thresholds at several time scales: reservoirs, in integers. No torch."""
 
 from hadamrnn.reservoir.cost import reservoir_size as reservoir_size
 from hadamrnn.reservoir.cost import reservoir_step_cost as reservoir_step_cost

@@ -1,4 +1,4 @@
-"""Lay out a reservoir as the constants of runtime/hadamrnn_reservoir.h: bytes, and their offsets by group.
+"""Lay out a reservoir as constants for runtime/hadamrnn_reservoir.h: bytes, and their offsets by group.
 
 Devices and the native library on a host read the same bytes.
 """
@@ -18,7 +18,7 @@ SEGMENT_BITS = 2
 
 
 def channel_bytes(network: Reservoir) -> int:
-    """Return the bytes for the channel of a block; none if there is only one channel."""
+    """Return the number of bytes for a block's channel; 0 if there is only one channel."""
     return 0 if network.input_size == 1 else 1 if network.input_size <= 256 else 2
 
 
@@ -40,7 +40,7 @@ def threshold_constants(features: Features) -> Bytes:
 
 
 def segment_constants(features: Features) -> Bytes:
-    """Return two bits per feature of the groups with thirds; at least one byte."""
+    """Return two bits for each feature of groups with thirds, in at least one byte."""
     thirds = pack(features.segment[is_segmented(features)], SEGMENT_BITS)
     return thirds if thirds.size else np.zeros(1, np.uint8)
 
@@ -52,7 +52,7 @@ def is_segmented(features: Features) -> NDArray[np.bool_]:
 
 
 def segment_ends(group: Group, length: int) -> tuple[int, ...]:
-    """Return the counted steps at which the thirds end; three times 0xFFFF for a group of one segment."""
+    """Return the counted steps at which the thirds end; three times 0xFFFF for a group without thirds."""
     return group.boundaries(length)[1:] if group.segments > 1 else (MAX_LENGTH,) * THIRDS
 
 

@@ -1,8 +1,9 @@
 """Count the bits of a reservoir, the bytes of its state and its operations per sample.
 
-A model stores, to the bit: for each unit a sign, 4 bits of U and 4 bits that count its features; the channel
-of each block, if there are several; a threshold, an exponent and V for each feature, and its third if the
-group has thirds; b_o. The descriptions of the groups, about 40 bytes each, are code rather than weights.
+A model stores, packed to the bit: for each unit a sign, 4 bits of U and 4 bits that count its features; for
+each block its channel, if there are several; for each feature a threshold, an exponent and V, and its third
+if the group has thirds; and b_o. The descriptions of groups, about 40 bytes each, count as code rather than
+weights.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from hadamrnn.reservoir.units import FEATURE_COUNT_BITS, INPUT_WEIGHT_BITS, Feat
 
 BIAS_BITS = 16
 COUNTER_BYTES = 8  # counters in a state: clipped states, samples
-MIX_ADDITIONS = 3  # per unit: H of 8 units takes 24
+MIX_ADDITIONS = 3  # per unit, because H of 8 units takes 24
 
 
 @dataclass(frozen=True)
 class ReservoirSize:
-    """Storage in bits, part by part, and the bytes of a stream's state."""
+    """The storage in bits, part by part, and the bytes of a stream's state."""
 
     units: int
     features: int
@@ -40,7 +41,7 @@ class ReservoirSize:
 
 
 def reservoir_size(features: Features) -> ReservoirSize:
-    """Return the storage of the network with these features, and of its state on a device."""
+    """Return the storage of a network with these features, and of its state on a device."""
     network, count = features.network, len(features)
     per_unit = 1 + INPUT_WEIGHT_BITS + FEATURE_COUNT_BITS
     per_feature = STATE_BITS + EXPONENT_BITS

@@ -1,8 +1,9 @@
-"""Compute counts and states of a pool of units for fitting, like a device, on many series at once.
+"""Compute a pool's counts and states for fitting, as a device does, on many series at once.
 
-Start reading at `feature_counts`; `sampled_states` gives the states that thresholds are chosen from.
-The native library gives the bits of `reference.py`, faster: it compiles `runtime/hadamrnn_reservoir.h`, the
-program of devices, with the series of a batch in the lanes of vectors (`kernels/native/reservoir.c`).
+Start reading at `feature_counts`; `sampled_states` returns the states from which thresholds are chosen. The
+native library gives the same bits as `reference.py`, faster: it is compiled from
+`runtime/hadamrnn_reservoir.h`, which devices run too, with the series of a batch in vector lanes
+(`kernels/native/reservoir.c`).
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def feature_counts(
     lengths: ArrayLike | None = None,
     threads: int | None = None,
 ) -> NDArray[np.uint16]:
-    """Return the counts `(n, features)` of series of codes `(n, time, channels)`, each up to its length.
+    """Return the counts `(n, features)` for series of codes `(n, time, channels)`, each up to its length.
 
-    `reference.feature_steps` returns the number of steps that they cover.
+    `reference.feature_steps` returns the number of counted steps.
     """
     codes, ends = checked_codes(units.network, x, lengths)
     return run_counts(units, features, codes, ends, threads)[0]
@@ -48,7 +49,7 @@ def feature_counts(
 def run_counts(
     units: Units, features: Features, x: Int32, lengths: NDArray[np.int64], threads: int | None = None
 ) -> tuple[NDArray[np.uint16], int]:
-    """Return the counts for checked codes and the number of clipped states."""
+    """Return the counts for checked codes, and the number of clipped states."""
     library = load_library()
     if library is None:
         return count_features(units, features, x, lengths)
@@ -102,10 +103,10 @@ def count_native(
     states: list[NDArray[np.int16]] | None = None,
     every: int = 1,
 ) -> tuple[NDArray[np.uint16], int]:
-    """Return counts for checked codes and the number of clipped states, like `reference.count_features`.
+    """Return the same as `reference.count_features`, for checked codes: counts, and clipped states.
 
     Args:
-        states: arrays `(n, steps, units)` per group, to fill with the state of every `every`-th step.
+        states: arrays `(n, steps, units)`, one per group, to fill with the state of every `every`-th step.
     """
     network = units.network
     # All rows of a tile run as many steps as its longest row, so sort them by length.

@@ -1,7 +1,7 @@
 """`Reservoir`: the frozen description of a multi-scale threshold network. Numpy only, no torch.
 
-Groups of units read the input at different time scales; a feature is the share of steps in which one unit
-exceeds one threshold; the read-out is linear. `reference.py` has the equations.
+Groups of units read the input at different time scales. A feature is the fraction of steps in which a unit
+exceeds a threshold, and the read-out is linear. `reference.py` has the equations.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Group:
 
     @property
     def start(self) -> int:
-        """The first counted step; before it there is no difference."""
+        """The first counted step; earlier steps have no difference to read."""
         return self.dilation if self.is_difference else 0
 
     def counted_steps(self, samples: Any) -> Any:
@@ -72,10 +72,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Reservoir(Architecture):
-    """A reservoir: units with fixed recurrent weights at several time scales, thresholds, a linear read-out.
+    """A reservoir: units with fixed recurrent weights at several time scales, thresholds, linear read-out.
 
     `hidden_size` follows from the groups. A single output separates two classes. `seq_length` is the length
-    of the windows in the fit; a network with thirds takes no longer ones.
+    of the windows used for fitting; a network with thirds accepts no longer windows.
 
     >>> Reservoir(groups=(Group(blocks=2), Group(width=2))).hidden_size
     24
@@ -109,7 +109,7 @@ class Reservoir(Architecture):
 
     @property
     def settled_length(self) -> int:
-        """The number of samples after which every group has made two counted steps, or all of its steps."""
+        """The number of samples after which every group has made two counted steps, or all its steps."""
         return min(max((group.start + 2) * group.width for group in self.groups), self.longest)
 
     @property

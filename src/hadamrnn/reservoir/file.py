@@ -1,8 +1,8 @@
-"""The file of an `IntegerReservoir`: packed arrays with a version and a checksum.
+"""Read and write the file of an `IntegerReservoir`: packed arrays with a version and a checksum.
 
-The container is that of `fixedpoint.file`. The payload is counted by `cost.reservoir_size`, each array
-rounded up to whole bytes; the encoding of raw codes is `extra`, the `header` has the groups. The loader
-trusts nothing.
+The container is the same as in `fixedpoint.file`. The payload is what `cost.reservoir_size` counts, with each
+array rounded up to whole bytes; the encoding of raw codes is `extra`, and the `header` has the groups. The
+loader does not trust the file.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _UNSIGNED = ("channel", "features_per_unit", "segment", "exponents")
 
 
 def save(model: IntegerReservoir, path: Path | str) -> FileSize:
-    """Write `model` to `path`, whole or not at all; return its size."""
+    """Write `model` to `path` atomically; return its size."""
     data = to_bytes(model)
     write_atomically(path, data)
     return file_size(model, len(data))
 
 
 def load(path: Path | str) -> IntegerReservoir:
-    """Read a model; a file that is not one raises `InputError`."""
+    """Read a model; raise `InputError` if the file is not one."""
     model = load_any(path)
     if not isinstance(model, IntegerReservoir):
         raise InputError(f"{path} must hold a reservoir, it holds {model!r}. Load it as an IntegerModel.")
@@ -60,7 +60,7 @@ def load(path: Path | str) -> IntegerReservoir:
 
 
 def load_any(path: Path | str) -> IntegerModel | IntegerReservoir:
-    """Read an integer network of either kind; a file that is not one raises `InputError`."""
+    """Read an integer network or reservoir; raise `InputError` if the file is neither."""
     data = read_regular(path, integer_file.MAX_FILE_BYTES)
     with naming(path):
         is_reservoir = file_format(data) == FORMAT
@@ -68,7 +68,7 @@ def load_any(path: Path | str) -> IntegerModel | IntegerReservoir:
 
 
 def file_size(model: IntegerReservoir, total: int) -> FileSize:
-    """Return how the `total` bytes of a model's file are spent."""
+    """Divide the `total` bytes of a model's file into payload, extra and header."""
     return divided(_tensors(model), total)
 
 
@@ -85,7 +85,7 @@ def to_bytes(model: IntegerReservoir) -> bytes:
 
 
 def from_bytes(data: bytes) -> IntegerReservoir:
-    """Return the model that `to_bytes` turned into `data`; anything else raises `InputError`."""
+    """Return the model from the output of `to_bytes`; raise `InputError` for anything else."""
     header, tensors = open_arrays(data, FORMAT, VERSION)
     network = from_json(Reservoir, header.get("network"), "The network")
     scalars, metadata = header.get("model"), header.get("metadata")
@@ -110,7 +110,7 @@ def from_bytes(data: bytes) -> IntegerReservoir:
 
 
 def _layout(features: Features) -> dict[str, Slot]:
-    """Return the shape and the bits of every tensor that the file of these features may contain."""
+    """Return the shape and bits of every tensor that a file with these features may contain."""
     network, count = features.network, len(features)
     units, inputs = network.hidden_size, network.input_size
     layout = {

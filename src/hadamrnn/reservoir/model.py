@@ -1,7 +1,7 @@
-"""`IntegerReservoir`: everything that a device needs of a reservoir, in integers.
+"""Define `IntegerReservoir`: everything that a device needs of a reservoir, as integers.
 
-The estimators fit one, the exporters print it, and `run` gives the same bits as the export.
-`reference.py` has the equations. Start reading at the fields.
+The estimators fit it, the exporters write it, and `run` gives the same bits as the export. `reference.py` has
+the equations. Start reading at the fields.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from hadamrnn.settings import check_int
 if TYPE_CHECKING:
     from hadamrnn.fixedpoint.file import FileSize
 
-PART_COUNTS = 1 << 20  # counts of features that `run` holds at once
+PART_COUNTS = 1 << 20  # most feature counts that `run` keeps in memory at once
 
 
 @dataclass(frozen=True, eq=False)
 class IntegerReservoir(IntegerBase):
-    """An integer reservoir: units, features and a read-out. Arrays are read-only; floats are informative.
+    """An integer reservoir: units, features and a read-out. Arrays are read-only; floats are for information.
 
-    A real logit is `logit * logit_scale`; the inputs are those of a dense `IntegerModel`.
+    A real logit is `logit * logit_scale`; inputs are as in a dense `IntegerModel`.
     """
 
     network: Reservoir
@@ -73,13 +73,13 @@ class IntegerReservoir(IntegerBase):
 
     @staticmethod
     def load(path: Path | str) -> IntegerReservoir:
-        """Read a model that `save` wrote; anything else raises `InputError`."""
+        """Read a model written by `save`; raise `InputError` for anything else."""
         from hadamrnn.reservoir.file import load
 
         return load(path)
 
     def save(self, path: Path | str) -> FileSize:
-        """Write the model to `path`, whole or not at all; return its size."""
+        """Write the model to `path` atomically; return its size."""
         from hadamrnn.reservoir.file import save
 
         return save(self, path)
@@ -102,24 +102,24 @@ class IntegerReservoir(IntegerBase):
         """Return the logits for counts `(n, features)` after this many samples."""
         steps = feature_steps(self.network, self.features, lengths)
         values = feature_codes(counts, steps, self.exponents.astype(np.int8))
-        # Every partial sum is below 2^31: float64's fast product is exact.
+        # Every partial sum is below 2^31, so a float64 product, which is fast, is exact.
         product = values.astype(np.float64) @ self.output_weight_int.T.astype(np.float64)
         return np.asarray(product + self.output_bias).astype(np.int32)
 
     def __repr__(self) -> str:
-        """Return one line: arrays are left out."""
+        """Return one line, without the arrays."""
         network = self.network
         sizes = f"{network.input_size} -> {network.hidden_size} units, {len(self.features)} features"
         return f"IntegerReservoir({sizes} -> {network.output_size}, weight_bits={network.weight_bits})"
 
     @property
     def output_bias(self) -> NDArray[np.int64]:
-        """b_o << output_bias_shift, (output_size,)."""
+        """The shifted bias b_o << output_bias_shift `(output_size,)`."""
         return self.output_bias_int.astype(np.int64) << self.output_bias_shift
 
     @property
     def logit_bound(self) -> int:
-        """The largest magnitude that a logit, or a part of its sum, can have."""
+        """The largest magnitude that a logit, or any partial sum of it, can have."""
         codes = np.int64(1) << CODE_BITS - self.exponents.astype(np.int64)
         products = np.abs(self.output_weight_int.astype(np.int64)) @ codes
         return int((products + np.abs(self.output_bias)).max())
@@ -130,12 +130,12 @@ class IntegerReservoir(IntegerBase):
 
     @property
     def every_output(self) -> bool:
-        """Read out after the last sample."""
+        """False: a reservoir is read out only after the last sample."""
         return False
 
     @property
     def calibrated_length(self) -> int | None:
-        """The length of the windows in the fit, if they had a common one."""
+        """The length of the windows used for fitting, if all had the same length."""
         length = self.network.seq_length
         return length if length < MAX_LENGTH else None
 
@@ -144,5 +144,5 @@ class IntegerReservoir(IntegerBase):
         return self.network.longest
 
     def _prove(self) -> None:
-        """Refuse a read-out whose sums could leave int32; hadamrnn_reservoir.h bounds the others."""
+        """Refuse a read-out whose sums could overflow int32; hadamrnn_reservoir.h bounds all other sums."""
         prove("A logit", {"read-out": self.logit_bound}, "Lower weight_bits or output_bias_shift.")

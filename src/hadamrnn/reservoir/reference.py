@@ -1,15 +1,13 @@
-"""The arithmetic of a reservoir in numpy: the specification that C and JavaScript repeat bit for bit.
+"""Specify the arithmetic of a reservoir in numpy; C and JavaScript give the same bits.
 
 All integers, `round` with ties towards +infinity. A group averages m samples of each channel; its step j is
 
     v_j = round((x_(mj) + ... + x_(mj + m - 1)) / m)
     u_j = v_j - v_(j-d) if the group reads differences, else v_j
-    h_j = saturate16(round(H D h_(j-d) / 4) + 2^q U u_j)         h = 0 before; H Sylvester's, of blocks of 8
+    h_j = saturate16(round(H D h_(j-d) / 4) + 2^q U u_j)         h = 0 before; H Sylvester's, in blocks of 8
 
-Differences begin at j = d; before that, nothing is computed. With J counted steps so far, or so far in the
-feature's third of the window, and
-
-    step number n of N counted ones of a whole window is in third floor(3 n / N):
+Differences begin at j = d; before that, nothing is computed. If there are J counted steps so far, or so far
+in the feature's third of the window (counted step n of N in a whole window is in third floor(3 n / N)):
 
     count_i = number of counted steps with h > theta_i
     rate    = floor(2^30 / max(J, 1))                             at most one division per window and segment
@@ -31,7 +29,7 @@ from hadamrnn.reservoir.description import BLOCK, Group, Reservoir
 from hadamrnn.reservoir.units import Features, Units
 
 STATE_BITS = 16
-DECAY_SHIFT = 2  # H / 4 is orthogonal times 8^0.5 / 4: states fade by 0.71 in a step
+DECAY_SHIFT = 2  # H / 4 is an orthogonal matrix times 8^0.5 / 4, so states decay by 0.71 per step
 RATE_BITS = 30
 CODE_BITS = 15
 
@@ -82,7 +80,7 @@ def count_features(
 
 
 def feature_steps(network: Reservoir, features: Features, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of steps behind each count, `(n, features)`."""
+    """Return the number of steps that each count is out of, `(n, features)`."""
     columns, first = [], 0
     for group, size in zip(network.groups, features.per_group, strict=True):
         segment = features.segment[first : first + int(size)]
@@ -98,7 +96,7 @@ def feature_steps(network: Reservoir, features: Features, lengths: NDArray[np.in
 def feature_codes(
     counts: NDArray[np.uint16], steps: NDArray[np.int64], exponents: NDArray[np.int8]
 ) -> NDArray[np.int64]:
-    """Return the codes of the features, `(n, features)`: their share of steps times 2^(15 - exponent)."""
+    """Return the codes of the features `(n, features)`: the fraction of steps times 2^(15 - exponent)."""
     rate = (1 << RATE_BITS) // np.maximum(steps, 1)
     shift = exponents.astype(np.int64) + (RATE_BITS - CODE_BITS)
     return np.asarray((counts * rate + (np.int64(1) << shift - 1)) >> shift)

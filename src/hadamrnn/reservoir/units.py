@@ -1,4 +1,4 @@
-"""`Units` and `Features`: the arrays of a reservoir below its read-out, validated on creation."""
+"""Define `Units` and `Features`, the arrays of a reservoir below its read-out, validated on creation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Integers = NDArray[np.signedinteger[Any]]  # accepts any width, returns the narr
 
 INPUT_WEIGHT_BITS = 4  # bits of U
 FEATURE_COUNT_BITS = 4
-MAX_FEATURES = (1 << FEATURE_COUNT_BITS) - 1  # per unit
+MAX_FEATURES = (1 << FEATURE_COUNT_BITS) - 1  # most features per unit
 
 
 @dataclass(frozen=True, eq=False)
 class Units(ArrayFields):
-    """The weights of the recurrence, by group, then by block.
+    """The weights of the recurrence, ordered by group, then by block.
 
     Args:
         network: network that they belong to.
@@ -49,13 +49,13 @@ class Units(ArrayFields):
 
 @dataclass(frozen=True, eq=False)
 class Features(ArrayFields):
-    """The features: each counts the steps in which state `unit` exceeds `threshold`.
+    """The features; each counts the steps in which the state of `unit` exceeds `threshold`.
 
     Args:
         network: network that they belong to.
-        unit: ascending, `(features,)`; each at most 15 times.
-        threshold: 16 bits, `(features,)`.
-        segment: the third of the window in groups of three segments, else 0, `(features,)`.
+        unit: unit of each feature, `(features,)`, ascending; a unit occurs at most 15 times.
+        threshold: threshold of each feature, `(features,)`, 16 bits.
+        segment: third of the window of each feature, `(features,)`; 0 in groups without thirds.
     """
 
     network: Reservoir

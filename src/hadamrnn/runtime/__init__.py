@@ -1,4 +1,4 @@
-"""The integer network as a program for devices: `hadamrnn.h`, written by hand.
+"""Hold the program that runs integer networks on devices: `hadamrnn.h`, written by hand.
 
-Exports copy it next to a model's data; `fixedpoint/step.py` is its specification in numpy.
+Exports copy it next to a model's data; `fixedpoint/step.py` specifies it in numpy.
 """

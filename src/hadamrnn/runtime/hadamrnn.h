@@ -9,7 +9,7 @@
  *     h = max(h, 0)                                                 recurrence "relu" only
  *     drive = shift(U x, input_shift) + b_i 2^bias_shift            hadamrnn_drive
  *
- * Every layer but the last outputs codes, of which the next layer sums `stride` at a time (hadamrnn_output):
+ * Every layer except the last outputs codes, of which the next layer sums `stride` at a time (hadamrnn_output):
  *
  *     y = max(h, 0), or with a gain saturate(max(round((h gain + offset 2^offset_shift) / 2^gain_shift), 0))
  *     y = saturate(y + shift(x, skip_shift))                        with a skip connection
@@ -149,7 +149,7 @@ typedef struct {
     uint16_t output_size;
     uint16_t longest; /* limit on the steps in a sum; 0: no limit */
     uint32_t vocabulary; /* ids */
-    uint32_t phases; /* offset in the narrow cells of the stride counters: steps of each layer since the next one made a step */
+    uint32_t phases; /* offset of the stride counters in the narrow cells: steps of each layer since the next one's last */
     uint32_t counts; /* offset of the counters in the wide cells; sums and maxima begin at 0 */
     uint32_t pool_wide; /* cells of sums and counters, which are all wide cells of a state */
     uint32_t pool_narrow; /* cells of maxima */
@@ -430,8 +430,8 @@ HADAMRNN_ONE_COPY void hadamrnn_factor_pass(hadamrnn_wide *h, uint_fast16_t size
     }
 }
 
-/* Apply the factors and `stages` stages to `size` entries: all that needs 32 bits except the last two stages. Their
- * order does not matter. */
+/* Apply the factors and `stages` stages to `size` entries: all that needs 32 bits except the last two stages. The order
+ * of stages and factors does not matter. */
 HADAMRNN_FOLDED void hadamrnn_transform_chunk(const hadamrnn_layer *layer, const hadamrnn_narrow *h, hadamrnn_wide *work,
                                               uint_fast16_t size, uint_fast8_t stages)
 {
@@ -686,7 +686,7 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
     memory->counters->saturations = at.clipped;
 }
 
-/* Compute the codes for the next layer: add them to `sums` if the stride is above 1, else overwrite `sums`. */
+/* Compute the codes for the next layer; add them to `sums` if the stride is above 1, else overwrite `sums`. */
 HADAMRNN_INLINE void hadamrnn_output(const hadamrnn_model *model, const hadamrnn_layer *layer,
                                      const hadamrnn_memory *memory, const hadamrnn_narrow *x, hadamrnn_narrow *sums)
 {

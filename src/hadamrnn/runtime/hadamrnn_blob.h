@@ -1,9 +1,9 @@
 /* hadamrnn_blob.h: reads a network from a blob, for hadamrnn_shared.c and for the native library of Python.
  *
- * A blob, numbers little endian: "HRNN", format version (2 bytes), zeros (2), size of the blob (4), CRC-32 of the rest
- * (4); the fields of the network, then those of every layer, in the order in which hadamrnn_read_model and
- * hadamrnn_read_layer take them; and the arrays. The field of an array is its offset in the blob, a multiple of
- * 4, or 0 if there is none. Values that follow from other fields are computed here and not stored.
+ * A blob has little-endian numbers: "HRNN", format version (2 bytes), zeros (2), size of the blob (4), CRC-32 of the
+ * rest (4); the fields of the network and of every layer, in the order in which hadamrnn_read_model and
+ * hadamrnn_read_layer read them; and the arrays. The field of an array is its offset in the blob, a multiple of 4, or 0
+ * if there is none. Values that follow from other fields are computed here and not stored.
  *
  * Sizes and ranges are checked as they are read, so that later loops stay within the blob. Include hadamrnn.h with its
  * functions before this file. Start reading at hadamrnn_read.
@@ -24,7 +24,7 @@ typedef struct {
     const uint8_t *blob;
     uint32_t size;
     uint32_t at; /* offset of the next field */
-    bool is_good; /* so far */
+    bool is_good; /* no error so far */
 } hadamrnn_reader;
 
 static void hadamrnn_require(hadamrnn_reader *reader, bool holds)
@@ -55,7 +55,7 @@ static uint32_t hadamrnn_take(hadamrnn_reader *reader, uint8_t bytes)
     return number;
 }
 
-/* The next field, of a byte within low..high. */
+/* The next field, a byte within low..high. */
 static uint8_t hadamrnn_take8(hadamrnn_reader *reader, uint8_t low, uint8_t high)
 {
     const uint8_t number = (uint8_t)hadamrnn_take(reader, 1u);
@@ -63,7 +63,7 @@ static uint8_t hadamrnn_take8(hadamrnn_reader *reader, uint8_t low, uint8_t high
     return number;
 }
 
-/* The next field, of two bytes within low..high. */
+/* The next field, two bytes within low..high. */
 static uint16_t hadamrnn_take16(hadamrnn_reader *reader, uint16_t low, uint16_t high)
 {
     const uint16_t number = (uint16_t)hadamrnn_take(reader, 2u);
@@ -93,7 +93,7 @@ static uint32_t hadamrnn_groups_of(uint32_t units)
     return (units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
 }
 
-/* Bits that a sum of `stride` codes takes beyond those of one. */
+/* Extra bits that a sum of `stride` codes takes, compared with one code. */
 static uint8_t hadamrnn_grown_bits(uint16_t stride)
 {
     uint8_t bits = 0;
@@ -130,7 +130,7 @@ static void hadamrnn_read_transform(hadamrnn_reader *reader, hadamrnn_layer *lay
     hadamrnn_require(reader, left == ((uint32_t)1 << layer->stages));
 }
 
-/* One layer. */
+/* Read and check the fields of one layer. */
 static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *model, hadamrnn_layer *layer)
 {
     layer->units = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);

@@ -8,8 +8,8 @@
  *     sum  = sum - floor(sum / 2^smoothing) + sum_i z[i]^2        the squares of the first `warmup` samples count as 0
  *     level = floor(sum / 2^smoothing), an alarm if it is above the threshold
  *
- * At most 32 channels and a smoothing of at most 15: |logit multiplier| is below 2^62, |r| below 2^17, a sum over channels
- * below 2^37, that of squares at most 2^29, `sum` below 2^45.
+ * With at most 32 channels and a smoothing of at most 15, |logit multiplier| is below 2^62, |r| below 2^17, a sum over
+ * channels below 2^37, the sum of squares at most 2^29, and `sum` below 2^45.
  *
  * The caller owns all memory. No heap, no floating point, no division. Start reading at hadamrnn_detect.
  */
@@ -29,7 +29,7 @@ typedef struct {
     uint16_t warmup; /* samples of a new stream */
 } hadamrnn_detection;
 
-/* The detector's state of a stream, besides that of the network. */
+/* The detector's state for a stream, in addition to the network's. */
 typedef struct {
     uint64_t sum;
     uint16_t waiting; /* remaining samples of the warm-up */

@@ -25,7 +25,7 @@
 typedef struct {
     uint16_t frame; /* samples */
     uint16_t hop; /* samples, at most a frame */
-    uint8_t log2_size; /* log2 of the transform's points, at least a frame: 6 to 10 */
+    uint8_t log2_size; /* log2 of the transform's points (at least a frame): 6 to 10 */
     uint8_t bands;
     uint8_t is_mel; /* pre-emphasis and triangles; else mean removal and bands side by side */
     uint8_t noise_shift; /* 0: no noise floor is subtracted */

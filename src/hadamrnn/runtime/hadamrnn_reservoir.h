@@ -13,11 +13,11 @@
  * three segments, among those in one third of the window. After J such steps (hadamrnn_reservoir_logits)
  *
  *     rate   = floor(2^30 / max(J, 1))
- *     code   = round(count rate / 2^(15 + e))                         the share of steps in units of 2^(e - 15)
+ *     code   = round(count rate / 2^(15 + e))                         the fraction of steps in units of 2^(e - 15)
  *     logits = V code + b_o 2^output_bias_shift
  *
  * Trailing samples that do not fill a mean are ignored. Every sum fits 32 bits: sums of m samples 2^23, U u 2^q 2^27,
- * H D h 2^18, count rate 2^30; that of the logits is proved when a network is made.
+ * H D h 2^18, count rate 2^30; for the logits this is proved when a network is made.
  *
  * The memory of a stream is a `hadamrnn_memory`, owned by the caller: `wide` has the sums of samples, `narrow` the delayed
  * means, the states of every group (phase j mod d, unit) and the counts, unsigned numbers of 16 bits. A step uses
@@ -175,7 +175,7 @@ typedef struct {
     uint32_t segment; /* index among the features that belong to a third */
 } hadamrnn_reservoir_place;
 
-/* Advance one block and count its features; `third` is that of the step. */
+/* Advance one block and count its features; `third` is the third of the window that the step is in. */
 HADAMRNN_INLINE void hadamrnn_reservoir_block(const hadamrnn_reservoir *r, const hadamrnn_memory *memory,
                                               hadamrnn_reservoir_place *at, bool is_segmented, uint_fast8_t third)
 {
@@ -238,7 +238,7 @@ HADAMRNN_ONE_COPY bool hadamrnn_reservoir_group_step(const hadamrnn_reservoir *r
 }
 
 #ifndef HADAMRNN_LANES_H
-/* Advance by one sample, codes x of every channel. Return HADAMRNN_OK, or HADAMRNN_FULL if the counters are full. */
+/* Advance by one sample, with the codes x of every channel. Return HADAMRNN_OK, or HADAMRNN_FULL if counters are full. */
 HADAMRNN_INLINE uint8_t hadamrnn_reservoir_step(const hadamrnn_model *ends, const hadamrnn_reservoir *r,
                                                 const hadamrnn_memory *memory, const int16_t *x)
 {
@@ -258,7 +258,7 @@ HADAMRNN_INLINE uint8_t hadamrnn_reservoir_step(const hadamrnn_model *ends, cons
     return HADAMRNN_OK;
 }
 
-/* The rate of the features of each segment after this many samples. */
+/* The rate for the features of each segment after this many samples. */
 HADAMRNN_INLINE void hadamrnn_reservoir_rates(const hadamrnn_reservoir_group *group, uint_fast16_t samples, uint32_t *rates)
 {
     const uint32_t start = (group->is_difference != 0u) ? group->dilation : 0u;

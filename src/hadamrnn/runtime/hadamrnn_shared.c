@@ -11,7 +11,7 @@
 
 #define HADAMRNN_LIMIT (INT64_C(1) << 31)
 
-/* ---- Proving. */
+/* ---- Proof that no sum can overflow. */
 
 static int64_t hadamrnn_magnitude(int32_t value)
 {
@@ -24,7 +24,7 @@ static int64_t hadamrnn_shifted_bound(int64_t bound, int8_t shift)
     return (shift >= 0) ? (bound * (INT64_C(1) << shift)) : ((bound + ((INT64_C(1) << -shift) >> 1)) >> -shift);
 }
 
-/* k of a row. */
+/* The leak k of a row. */
 static uint8_t hadamrnn_leak_of(const hadamrnn_layer *layer, uint32_t row)
 {
     const uint32_t at = (layer->leak_bytes == 1u) ? (row / HADAMRNN_GROUP) : row;
@@ -85,7 +85,7 @@ static bool hadamrnn_check_output(const hadamrnn_model *model, const hadamrnn_la
     return fits;
 }
 
-/* The layers. */
+/* Return whether no layer can overflow. */
 static bool hadamrnn_check_layers(const hadamrnn_model *model)
 {
     uint8_t input_bits = model->input_bits;

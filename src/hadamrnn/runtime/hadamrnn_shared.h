@@ -1,9 +1,9 @@
 /* hadamrnn_shared.h: one program for any number of networks, each a blob of bytes that may come over the air.
  *
- * Compile hadamrnn_shared.c once. A blob is `NAME.bin` of an export, or its array in `NAME_blob.h`; it must not move,
- * at an address that is a multiple of 4, while its network is in use. hadamrnn_open trusts nothing: it verifies
- * the checksum, every size and range, and that no sum of this network can overflow for any input. An accepted blob
- * runs without undefined behaviour; anything else is refused.
+ * Compile hadamrnn_shared.c once. A blob is `NAME.bin` of an export, or its array in `NAME_blob.h`. Its address must be
+ * a multiple of 4, and it must not move while its network is in use. hadamrnn_open trusts nothing: it verifies the
+ * checksum, every size and range, and that no sum of this network can overflow for any input. An accepted blob runs
+ * without undefined behaviour; anything else is refused.
  *
  *     static hadamrnn_network network;
  *     static hadamrnn_counters counters;

@@ -52,7 +52,7 @@ HADAMRNN_API uint16_t hadamrnn_encode(const hadamrnn_model *model, const int32_t
 
 #define HADAMRNN_VALUE_TOP (INT32_C(1) << 20) /* limit on the upper 32 of the 53 bits of a value */
 
-/* The answers of a regressor: value = saturate(round(logit multiplier / 2^shift) + offset) of every target, to 53 bits. */
+/* The values of a regressor: value = saturate(round(logit multiplier / 2^shift) + offset) for every target, to 53 bits. */
 HADAMRNN_API void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int64_t *values)
 {
     const int64_t limit = HADAMRNN_VALUE_TOP * (INT64_C(1) << 32);

@@ -1,4 +1,4 @@
-/* hadamrnn_window.h: sliding windows: a read-out every `hop` steps, of exactly the last `size` ones.
+/* hadamrnn_window.h: sliding windows: every `hop` steps, a read-out of exactly the last `size` steps.
  *
  * size / hop states read the stream: each begins `hop` steps after the previous one, and restarts once it has been read.
  * NAME_window_push is the loop:

@@ -1,8 +1,8 @@
-"""The search space: all candidates that fit a budget, computed before any training.
+"""Define the search space: all candidates that fit a budget, computed before any training.
 
-Hidden sizes are 2^n and 3 2^n from 8 to 4096, in blocks of 2^k >= 4; U and V are ternary or have 2 to 8 bits,
-states 8 to 12. Start at `SearchSpace`. The instructions of a step on a Cortex-M4 are counted in an emulator,
-or estimated if its tools are missing.
+Hidden sizes are 2^n and 3 2^n from 8 to 4096, in blocks of 2^k >= 4. U and V are ternary or have 2 to 8 bits,
+and states have 8 to 12 bits. The instructions of a step on a Cortex-M4 are counted in an emulator, or
+estimated if its tools are missing. Start at `SearchSpace`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HIDDEN_SIZES = tuple(sorted({8 << n for n in range(10)} | {24 << n for n in rang
 WEIGHT_BITS: tuple[WeightBits, ...] = ("ternary", 2, 3, 4, 6, 8)
 ACTIVATION_BITS = (8, 10, 12)
 SMALLEST_BLOCK = 4
-RATE_RANGE = 10.0  # learning rates range from a tenth of the preset's to ten times it
+RATE_RANGE = 10.0  # learning rates range from a tenth to ten times the preset's
 SEARCHED_FIELDS = ("weight_bits", "activation_bits", "hidden_size", "num_blocks")
 BOARD = "cortex-m4"
 NO_LIMITS = Device()
@@ -61,7 +61,7 @@ class Budget:
         return payload_bytes(candidate) <= self.max_bytes and not self.excesses(candidate)
 
     def excesses(self, candidate: Network, step: int | None = None) -> list[str]:
-        """Return the budgets that a candidate exceeds; an estimated step is increased by a quarter."""
+        """Return the budgets that a candidate exceeds; estimated instructions are increased by a quarter."""
         taken, found = estimate(candidate) if step is None else step, []
         if self.max_instructions is not None and taken > self.max_instructions:
             found.append(f"a step takes {taken:,} instructions, not {self.max_instructions:,}")
@@ -72,10 +72,10 @@ class Budget:
 
 
 class SearchSpace:
-    """The candidates within a budget, from which each trial selects one.
+    """The candidates within a budget; each trial trains one of them.
 
     Args:
-        network: network of the task; candidates differ from it in `SEARCHED_FIELDS`.
+        network: the task's network; candidates differ from it in `SEARCHED_FIELDS`.
     """
 
     def __init__(self, network: Network, budget: Budget) -> None:
@@ -87,8 +87,8 @@ class SearchSpace:
     def suggest(self, trial: Any) -> Network:
         """Return the candidate of an optuna trial.
 
-        A parameter is an index into the values of its field among the remaining candidates: within a
-        study categories must not change, but ranges of integers may.
+        A parameter is an index into the values of a field among the remaining candidates. optuna forbids
+        categories that change within a study, but allows changing ranges of integers.
         """
         return self._choose(lambda name, values: trial.suggest_int(name, 0, len(values) - 1))
 
@@ -131,7 +131,7 @@ class SearchSpace:
 
 
 def _budget_too_small(every: list[Network], budget: Budget) -> str:
-    """Return an error message with the budget that is too small and the least value that it needs."""
+    """Return an error message that names the budget that is too small and the least value that works."""
     smallest = min(every, key=payload_bytes)
     needed = payload_bytes(smallest)
     if needed > budget.max_bytes:
@@ -156,7 +156,7 @@ def _budget_too_small(every: list[Network], budget: Budget) -> str:
 def all_candidates(network: Network) -> list[Network]:
     """Return the candidates of every size; all layers of a stack have the same width.
 
-    A candidate with fewer blocks than values of `leak` uses the first ones.
+    A candidate with fewer blocks than values of `leak` uses the first values.
     """
     network = replace(network, layer_sizes=())
     return [

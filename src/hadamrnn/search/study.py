@@ -1,7 +1,7 @@
-"""The study that workers share: its storage, settings and sampler, and its running processes.
+"""Manage the study that workers share: its storage, settings, sampler and running processes.
 
-Start at `open_study`. A worker is a process on any machine with access to the study's storage, a journal file
-or a database.
+A worker is a process on any machine with access to the study's storage, a journal file or a database. Start
+at `open_study`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from hadamrnn.errors import InputError
 
 SETTINGS = "settings"
 STARTUP_TRIALS = 5  # the first trials are never pruned
-WARMUP_PERCENT = 20  # share of the training before a trial may be pruned
+WARMUP_PERCENT = 20  # a trial may be pruned only after this part of its training
 HEARTBEAT_SECONDS = 30
-STALE_SECONDS = 300  # without a heartbeat; much longer than clocks of two machines differ
+STALE_SECONDS = 300  # without a heartbeat; much more than two machines' clocks may differ
 ATTEMPTS = 10  # attempts to create the tables while other workers do the same
 JOURNAL_START = b'{"op_code"'
 MASK = "***"
-# Secrets in a URL: the value of an option named like a password, and the text between user and last @.
+# Secrets in a URL: the value of an option that may be a password, and the text between user and last @.
 PASSWORDS = (
     re.compile(r"([?&](?:password|passwd|pwd|token)=)([^&]+)"),
     re.compile(r"(://[^:/@]*:)(.+)(?=@)"),
@@ -46,7 +46,7 @@ POSTGRESQL = re.compile(r"^postgres(ql)?://")
 
 
 def open_study(storage: str, name: str, settings: dict[str, Any], *, maximize: bool) -> Study:
-    """Open or create the study of that name, whose settings must be `settings`."""
+    """Open or create the study with this name; refuse one whose settings differ from `settings`."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     opened = open_storage(storage)
     with storage_errors_in_one_line(storage):
@@ -67,7 +67,7 @@ def open_study(storage: str, name: str, settings: dict[str, Any], *, maximize: b
 def check_settings(study: Study, settings: dict[str, Any]) -> None:
     """Raise unless the study has these settings.
 
-    Two workers that create a study at the same moment may both store their settings: check again later.
+    Two workers that create a study at the same moment may both store their settings, so check again later.
     """
     known = study.user_attrs[SETTINGS]
     if known != settings:
@@ -82,8 +82,8 @@ def set_sampler(study: Study, seed: int, number: int, first: dict[str, Any]) -> 
     """Make the parameters of trial `number` depend only on the seed, the number and the history.
 
     A stopped study then continues as if it had not stopped, and two workers never sample the same trial. The
-    first trial uses the parameters `first`, and so does the next one if it failed. Queueing them instead
-    would be a race, because two workers that find an empty study would both queue them.
+    first trial uses the parameters `first`; if it fails, so does the next. These are not queued, because two
+    workers that find an empty study would both queue them.
     """
     earlier = study.get_trials(deepcopy=False)[:number]
     none_ended = all(trial.state == TrialState.FAIL for trial in earlier)
@@ -91,7 +91,7 @@ def set_sampler(study: Study, seed: int, number: int, first: dict[str, Any]) -> 
 
 
 class Sampler(optuna.samplers.TPESampler):
-    """A sampler of the parameters that are not fixed."""
+    """A sampler for the parameters that are not fixed."""
 
     def __init__(self, seed: int, fixed: dict[str, Any]) -> None:
         super().__init__(seed=seed, constant_liar=True)
@@ -115,9 +115,9 @@ def completed(study: Study) -> list[FrozenTrial]:
 
 
 def count_trials(study: Study) -> int:
-    """Return the number of trials that are running or ended, except failed and stopped ones.
+    """Return the number of running and finished trials, without failed and stopped ones.
 
-    Workers that ask at the same moment may all start the last trial.
+    Workers that call this at the same moment may all start the last trial.
     """
     states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
     return len(study.get_trials(deepcopy=False, states=states))
@@ -125,14 +125,14 @@ def count_trials(study: Study) -> int:
 
 @contextmanager
 def heartbeat(trial: Trial) -> Iterator[None]:
-    """Record the process of a trial, and report it as alive during this block."""
-    trial.set_user_attr("host", socket.gethostname())  # must come first: without it no process is checked
+    """Record the process of a trial, and keep reporting that it is alive during this block."""
+    trial.set_user_attr("host", socket.gethostname())  # first, because without it no process is checked
     trial.set_user_attr("process", os.getpid())
     ended = threading.Event()
 
     def beat() -> None:
         while not ended.wait(HEARTBEAT_SECONDS):
-            with suppress(Exception):  # the main thread reports a broken storage
+            with suppress(Exception):  # the main thread reports storage errors
                 trial.set_user_attr("heartbeat", time.time())
 
     thread = threading.Thread(target=beat, daemon=True)
@@ -145,7 +145,7 @@ def heartbeat(trial: Trial) -> Iterator[None]:
 
 
 def fail_stale_trials(study: Study) -> None:
-    """Mark the trials of dead workers as failed: workers without a process or a heartbeat."""
+    """Mark the trials of dead workers, which have no process or no heartbeat, as failed."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         assert trial.datetime_start is not None
         known = trial.user_attrs
@@ -158,7 +158,7 @@ def fail_stale_trials(study: Study) -> None:
 
 def _is_alive(process: int) -> bool:
     if os.name != "posix":
-        return True  # there is no harmless signal to test with
+        return True  # this system has no harmless signal to test a process with
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -223,7 +223,7 @@ def _open_journal(path: Path) -> JournalStorage:
     if path.exists() and not path.is_file():
         raise ValueError("it is not a file")
     with suppress(FileNotFoundError), path.open("rb") as file:
-        # optuna treats a single unreadable line as half written and appends to it.
+        # optuna assumes that a single unreadable line is half written, and appends to it.
         if file.read(len(JOURNAL_START)) not in (b"", JOURNAL_START):
             raise ValueError("it is not the journal of a study")
     return JournalStorage(JournalFileBackend(str(path)))

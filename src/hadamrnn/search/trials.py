@@ -1,14 +1,14 @@
 """Run the trials of a search and finish it. Start at `run_trials`, then `finish`.
 
-A trial chooses a candidate, trains it, quantizes it and reports its metric. At the end the best network is
+A trial chooses a candidate, trains it, quantizes it and reports its metric. Finally the best network is
 retrained into a run directory, quantized and tested:
 
-    OUT/trial-0012/    the best trial's run, retrained from its seed, with model.int.safetensors
-    OUT/search.json    figures and every trial
+    OUT/trial-0012/    the run of the best trial, retrained from its seed, with model.int.safetensors
+    OUT/search.json    the figures and all trials
     OUT/search.html    the front as a table and a plot
     OUT/front.svg      the plot alone
 
-The test set is read only in `finish`, once for each network that becomes the best.
+The test set is read only in `finish`, once for each network that turns out best.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search for the best network of a task within a budget, trained by a preset's recipe."""
+    """A search for a task's best network within a budget, trained by a preset's recipe."""
 
     splits: Splits
     preset: TrainingConfig
@@ -88,7 +88,7 @@ class Search:
 
 
 class Reporter(Watcher):
-    """A watcher that reports a trial's validations to the study by percent of its steps, for pruning."""
+    """A watcher that reports a trial's validations to the study, by percent of its steps, for pruning."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
@@ -101,7 +101,7 @@ class Reporter(Watcher):
     def row(self, row: MetricsRow, best: bool) -> None:
         percent = 100 * row.step // self._total
         assert row.validation_metric is not None  # a task has validation data
-        if percent > self.percent:  # optuna accepts one figure per percentage and warns about a second
+        if percent > self.percent:  # optuna accepts one figure per step and warns about a second
             self.percent = percent
             self._trial.report(row.validation_metric, percent)
         self.pruned = row.step < self._total and self._trial.should_prune()
@@ -110,7 +110,7 @@ class Reporter(Watcher):
 def run_trials(
     study: Study, search: Search, trials: int, stop: Stop = lambda: False, log: Log = print
 ) -> None:
-    """Run trials until all workers together have made `trials`, or until `stop` returns True."""
+    """Run trials until all workers together have finished `trials`, or until `stop` returns True."""
     space = search.space
     first = space.preset_parameters(search.preset)
     while not stop():
@@ -158,7 +158,7 @@ def _run_trial(study: Study, trial: Trial, search: Search, space: SearchSpace, s
         if outcome.finished:
             integer, _ = quantize(outcome.model, splits, quantize_config(candidate))
             value = evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
-    except InputError as error:  # training diverged, or no shift fits the states: only this trial fails
+    except InputError as error:  # training diverged, or no shift fits the states: mark this trial failed
         tell(state=TrialState.PRUNED)
         return f"{line}  {error}"
     seconds = time.monotonic() - began
@@ -173,7 +173,7 @@ def _run_trial(study: Study, trial: Trial, search: Search, space: SearchSpace, s
 
 
 def quantize_config(network: Network) -> QuantizeConfig:
-    """Return how to quantize a candidate."""
+    """Return the settings for quantizing a candidate."""
     assert network.activation_bits is not None
     return QuantizeConfig(activation_bits=network.activation_bits)
 
@@ -201,7 +201,7 @@ def finish(study: Study, search: Search, out: Path, options: RunOptions) -> Figu
 
 
 def front_picture(study: Study, search: Search, best: list[Point]) -> Picture:
-    """Plot the metric of every completed trial over its bytes, and the front `best`."""
+    """Plot the metric of every completed trial against its bytes, with the front `best`."""
     accuracy = search.splits.metric == "accuracy"
     unit = 100 if accuracy else 1
     with styled():
@@ -279,7 +279,7 @@ def _figures(best: FrozenTrial, search: Search, out: Path, options: RunOptions) 
 
 
 def _train(config: TrainingConfig, folder: Path, options: RunOptions) -> Run:
-    """Train, or continue where an earlier search stopped."""
+    """Train, or resume a run that an earlier search left."""
     begun = (folder / CONFIG_FILE).is_file()
     if begun and config_values(Run.open(folder).config) == config_values(config):
         return resume(folder, options)
@@ -287,7 +287,7 @@ def _train(config: TrainingConfig, folder: Path, options: RunOptions) -> Run:
 
 
 def _earlier_figures(out: Path, best: FrozenTrial, search: Search) -> Figures | None:
-    """Return the figures of the same trial from an earlier search, to read the test set only once."""
+    """Return an earlier search's figures of the same trial, so that the test set is read only once."""
     try:
         figures = json.loads((out / "search.json").read_bytes())
         known: Figures = figures["best"]

@@ -1,1 +1,1 @@
-"""Training: configuration, the loop, checkpoints and run directories. Start at `loop.fit`."""
+"""Train models: configuration, the loop, checkpoints and run directories. Start at `loop.fit`."""

@@ -1,7 +1,7 @@
-"""Augmentation: random changes of the training inputs. Start at `augment`.
+"""Augment training inputs by random changes. Start at `augment`.
 
-All random numbers come from the generator of the step, so a resumed run sees the same inputs. Validation and
-test inputs are never changed.
+All random numbers come from the step's generator, so a resumed run sees the same inputs. Validation and test
+inputs are never changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.network import Network
 from hadamrnn.training.config import TrainingConfig
 
-# Settings that change numeric inputs and have no meaning for ids.
+# Settings that change numeric inputs and do not apply to ids.
 OF_NUMBERS = (
     "input_noise",
     "time_shift",
@@ -30,7 +30,7 @@ OF_NUMBERS = (
 
 
 def check_suited(config: TrainingConfig, splits: Splits) -> None:
-    """Refuse settings without effect on this task or kind of network."""
+    """Refuse settings that have no effect on this task or kind of network."""
     task, has_ids = f"the task {splits.task}", splits.vocabulary_size is not None
     reasons = {}
     if not has_ids or splits.one_hot:
@@ -58,15 +58,15 @@ def augment(
     lengths: Tensor | None = None,
     classes: Tensor | None = None,
 ) -> Tensor:
-    """Return an augmented batch of numbers `(batch, time, channels)`, or of ids `(batch, time)`.
+    """Augment a batch of numbers `(batch, time, channels)` or ids `(batch, time)`.
 
-    Masked words become padding. Numbers change for each row independently:
+    Masked words become padding. Numbers are changed independently in each row:
 
         x_t,c -> gain_c x_(t-s),c + offset_c + level + noise_t,c,
-        then 0 in a band of steps and in one of channels
+        then 0 in a band of steps and in a band of channels
 
-    A rotation comes first: it turns every device about its own axis. Then each row is mixed with another of
-    its class.
+    Before that, each device is rotated about its own axis, and each row is mixed with another row of its
+    class.
     """
     share = config.input_dropout
     if not x.is_floating_point():
@@ -100,9 +100,9 @@ def _normal(shape: tuple[int, ...], like: Tensor, generator: Generator) -> Tenso
 
 
 def _turned(x: Tensor, degrees: float, splits: Splits, generator: Generator) -> Tensor:
-    """Rotate the sensors of each row, as if worn differently, with one rotation for all vectors of a device.
+    """Rotate the sensors of each row as if worn differently, with one rotation for all vectors of a device.
 
-        v -> exp(angle [axis]_x) v,   the angle normal with this standard deviation, the axis uniform
+        v -> exp(angle [axis]_x) v,   with a normal angle of this standard deviation and a uniform axis
 
     Vectors are triples of channels in the sensor's own units, so standardisation is undone first.
     """
@@ -119,9 +119,9 @@ def _turned(x: Tensor, degrees: float, splits: Splits, generator: Generator) -> 
 
 
 def _mixed(x: Tensor, classes: Tensor, largest: float, generator: Generator) -> Tensor:
-    """Move each row towards another of its class, x -> x + share (other - x), share uniform up to `largest`.
+    """Mix each row with another of its class, x -> x + share (other - x), share uniform up to `largest`.
 
-    Two random orders of the rows, both sorted by class, pair every row with one of its class.
+    Two random orders of the rows, both sorted by class, pair every row with a row of its class.
     """
     rows, other = len(x), torch.empty(len(x), dtype=torch.int64)
     first, second = (
@@ -133,9 +133,9 @@ def _mixed(x: Tensor, classes: Tensor, largest: float, generator: Generator) -> 
 
 
 def _shifted(x: Tensor, lengths: Tensor | None, largest: int, generator: Generator) -> Tensor:
-    """Shift every row in time by at most `largest` steps; its first or last step fills the gap.
+    """Shift every row in time by at most `largest` steps, filling the gap with its first or last step.
 
-    The last step is the last valid one, so no padding moves into a row.
+    The last step is the last valid step, so no padding moves into a row.
     """
     shift = torch.randint(-largest, largest + 1, (len(x), 1), generator=generator)
     steps = torch.full((len(x),), x.shape[1]) if lengths is None else lengths
@@ -145,7 +145,7 @@ def _shifted(x: Tensor, lengths: Tensor | None, largest: int, generator: Generat
 
 
 def _band(x: Tensor, dim: int, widest: int, generator: Generator) -> Tensor:
-    """Return a mask of one band along `dim` per row, 0 to `widest` wide, at a random position."""
+    """Return a mask with one band per row along `dim`, 0 to `widest` wide, at a random position."""
     size = x.shape[dim]
     width = torch.randint(0, min(widest, size) + 1, (len(x), 1), generator=generator)
     start = (torch.rand(len(x), 1, generator=generator) * (size - width + 1)).long()

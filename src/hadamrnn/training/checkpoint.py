@@ -1,6 +1,6 @@
-"""Store the checkpoint of a run in one safetensors file: tensors, and counters as JSON in the header.
+"""Store a run's checkpoint in one safetensors file: tensors, and counters as JSON in the header.
 
-The file is replaced in one step, so it is always complete. It has no state of a random generator:
+The file is replaced atomically, so it is always complete. It has no random generator state, because
 `hadamrnn.training.schedule` derives all random numbers from the seed and the step.
 """
 
@@ -30,8 +30,8 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 class Counters:
     """The progress of a run.
 
-    `loss_sum` and `flips` start at the last row of metrics.jsonl. The watched metric must fall below
-    `level` to be progress; `idle` counts the rows without progress.
+    `loss_sum` and `flips` are sums since the last row of metrics.jsonl. The watched metric must fall below
+    `level` to count as progress; `idle` counts the rows without progress.
     """
 
     step: NaturalNumber = 0
@@ -49,7 +49,7 @@ class Counters:
 def write_checkpoint(
     path: Path, groups: Mapping[str, Mapping[str, Tensor]], counters: Counters, run: str = ""
 ) -> None:
-    """Replace the checkpoint at `path` by these groups of named tensors and counters of a run."""
+    """Replace the checkpoint at `path` by these groups of named tensors and a run's counters."""
     tensors = {
         f"{group}/{name}": tensor.detach().contiguous()
         for group, members in groups.items()
@@ -60,7 +60,7 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: Path, run: str | None = None) -> tuple[dict[str, dict[str, Tensor]], Counters]:
-    """Return the groups and counters that `write_checkpoint` wrote; refuse a checkpoint of another run."""
+    """Read the groups and counters of a checkpoint; refuse the checkpoint of another run."""
     header, content = read_sealed(path, FORMAT, VERSION, "Resume with the release that wrote it.")
     if run is not None:
         check_owner(header, run, path)
@@ -74,7 +74,7 @@ def read_checkpoint(path: Path, run: str | None = None) -> tuple[dict[str, dict[
 def check_fits(
     groups: Mapping[str, Mapping[str, Tensor]], model: nn.Module, path: Path, average: nn.Module | None = None
 ) -> None:
-    """Refuse a checkpoint whose tensors differ from the model's, or its average's, in name, shape or type."""
+    """Refuse a checkpoint whose tensors differ from those of the model or its average in name or form."""
     state = model.state_dict()
     check_tensors(groups.get("model", {}), state, path)
     check_tensors(groups.get("average", {}), {} if average is None else average.state_dict(), path)
@@ -87,7 +87,7 @@ def check_fits(
 
 
 def adam_tensors(optimizer: torch.optim.Adam, model: nn.Module) -> dict[str, dict[str, Tensor]]:
-    """Return Adam's state in groups, one for each moment, by parameter name."""
+    """Return Adam's state by parameter name, in one group for each moment."""
     states = {name: optimizer.state.get(parameter, {}) for name, parameter in model.named_parameters()}
     return {
         f"adam_{moment}": {name: state[moment] for name, state in states.items() if state}

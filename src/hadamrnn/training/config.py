@@ -1,7 +1,7 @@
-"""The configuration of a training run, and the sources of its values.
+"""Build the configuration of a training run from a preset, a file and single settings.
 
-Sources, later ones win: a preset, a YAML file, the command line. `resolve_config` joins them.
-Nothing here imports torch: the command line reads the fields to make its options.
+`resolve_config` joins a preset, a YAML file and the command line, of which later ones win. Nothing here
+imports torch, because the command line derives its options from the fields.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from hadamrnn.settings import (
 Between0And1 = Annotated[float, Range(0, 1, "()")]
 Dropout = Annotated[float, Range(0, 1, "[)")]
 MAX_YAML_BYTES = 1 << 16
-ONE_WIDTH = {"hidden_size", "num_layers"}  # setting one of these replaces the widths of single layers
-# Settings that all recipes of a preset share. Only the paper's train the signs: elsewhere one flip changes
-# every power of W, and if position matters it undoes the training of U and V.
+ONE_WIDTH = {"hidden_size", "num_layers"}  # setting one of these unsets `layer_sizes`
+# Settings that all recipes of a preset share. Only the paper's recipes train the signs: a flip changes every
+# power of W and, if position matters, undoes the training of U and V.
 COMMON: dict[str, dict[str, Any]] = {
     "paper": {"decay": "exponential"},
     "best": {"sign_freeze_epoch": 0.0},
@@ -45,7 +45,7 @@ COMMON: dict[str, dict[str, Any]] = {
 }
 PRESETS = tuple(COMMON)
 DEFAULT_PRESET = "quick"
-# The grid spans the largest weight. With few points and one large weight, most others round to zero.
+# The grid covers the largest weight. With few grid points and one large weight, most others round to zero.
 # pMNIST, 512 units, 2 bits, validation after 8 epochs: 90.7 % without clipping, 94.2 % with it.
 FEW_BITS: dict[str, dict[str, Any]] = {
     "ternary": {"weight_clip": 1.5},
@@ -56,9 +56,9 @@ FEW_BITS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The configuration of a run: a task, a network and a recipe. `epochs` or `steps` is its length.
+    """The configuration of a run: a task, a network and a recipe, with a length in `epochs` or `steps`.
 
-    The task completes the network (its inputs and outputs) when its data is loaded.
+    Loading the task's data completes the network (its inputs and outputs).
 
     >>> make_config(task="digits", epochs=3, hidden_size=64).network.hidden_size
     64
@@ -147,15 +147,15 @@ def _options(kind: type) -> dict[str, dataclasses.Field[Any]]:
     return {each.name: each for each in dataclasses.fields(kind) if "help" in each.metadata}
 
 
-# All settings of a user by name: the recipe's, then the network's. Presets, YAML files, the command
-# line and results name them side by side, with the kind of network as `model`.
+# All settings of a user by name: the recipe's, then the network's. Presets, YAML files, the command line
+# and results list them together, with the kind of network as `model`.
 OPTIONS: dict[str, dataclasses.Field[Any]] = {**_options(TrainingConfig), **_options(Network)}
 SETTINGS = ("task", "task_options", *_options(TrainingConfig))
 SETTING_TYPES = {**field_types(TrainingConfig), **field_types(Network)}
 
 
 def make_config(**values: Any) -> TrainingConfig:
-    """Return the configuration for these settings, including the network's, as in config.yaml.
+    """Build the configuration from these settings, including the network's, as in config.yaml.
 
     >>> make_config(task="copy", steps=10, weight_bits="ternary").network.weight_bits
     'ternary'
@@ -166,7 +166,7 @@ def make_config(**values: Any) -> TrainingConfig:
 
 
 def network_of(model: str, values: Mapping[str, Any]) -> Architecture:
-    """Return the network of a kind with these settings; one width replaces the widths of single layers.
+    """Return a network of this kind with these settings; a single width replaces `layer_sizes`.
 
     >>> network_of("hadamrnn", {"hidden_size": 64}).hidden_size
     64
@@ -185,7 +185,7 @@ def network_of(model: str, values: Mapping[str, Any]) -> Architecture:
 
 
 def config_values(config: TrainingConfig) -> dict[str, Any]:
-    """Return all settings by name, including the network's, as JSON values that `make_config` takes."""
+    """Return all settings by name, including the network's, as JSON values for `make_config`."""
     values, network = dataclasses.asdict(config), config.network
     chosen = {name: values["network"][name] for name in _options(type(network))}
     del values["network"]
@@ -200,10 +200,10 @@ def resolve_config(
     file: str | Path | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> TrainingConfig:
-    """Join a preset, a YAML file and single values, in this order, to a configuration.
+    """Build a configuration from a preset, a YAML file and single values, of which later ones win.
 
-    A preset is a recipe for Hadamard networks; `bits_values` has the changes for few bits, and another
-    kind of network has its own.
+    A preset is a recipe for Hadamard networks. `bits_values` changes it for few bits, and another kind of
+    network makes its own changes.
 
     >>> resolve_config("pmnist", preset="paper", overrides={"epochs": 2}).batch_size
     64
@@ -237,7 +237,7 @@ def resolve_config(
 def preset_values(
     task: str, preset: str, options: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the values of a preset for a task; a task without this recipe uses the one for arrays.
+    """Return a preset's values for a task; a task without this recipe uses the recipe for arrays.
 
     Options of the task adapt its recipes, except the paper's.
 
@@ -252,7 +252,7 @@ def preset_values(
 
 
 def bits_values(preset: str, weight_bits: object) -> dict[str, Any]:
-    """Return the settings that differ for weights of few bits; none in the paper's recipes.
+    """Return the settings to change for weights of few bits; none for the paper's recipes.
 
     >>> bits_values("best", 2), bits_values("best", 4), bits_values("paper", 2)
     ({'weight_clip': 1.5}, {}, {})
@@ -261,7 +261,7 @@ def bits_values(preset: str, weight_bits: object) -> dict[str, Any]:
 
 
 def _check_widths(settings: Mapping[str, Any]) -> None:
-    """Refuse a width or a number of layers that contradicts a list of widths."""
+    """Refuse a width or number of layers that contradicts `layer_sizes`."""
     sizes = settings.get("layer_sizes")
     if not isinstance(sizes, list | tuple) or not sizes:
         return
@@ -274,7 +274,7 @@ def _check_widths(settings: Mapping[str, Any]) -> None:
 
 
 def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, `above` winning. Setting epochs unsets steps, and vice versa; both unset min_steps."""
+    """Join two groups of values; `above` wins. Epochs and steps unset each other, and both unset min_steps."""
     joined = {**below, **above}
     if "layer_sizes" in below and above.keys() & ONE_WIDTH:
         joined["layer_sizes"] = above.get("layer_sizes", ())
@@ -293,14 +293,14 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def read_config(path: str | Path) -> TrainingConfig:
-    """Return the configuration that `config_yaml` wrote."""
+    """Read a configuration written by `config_yaml`."""
     return make_config(**read_yaml(path))
 
 
 def config_yaml(config: TrainingConfig) -> bytes:
-    """Return the settings as YAML text, which `read_config` reads.
+    """Return the settings as YAML text for `read_config`.
 
-    The inputs and outputs that a task gives the network are not settings and are left out.
+    The network's inputs and outputs come from the task, so they are not settings and are omitted.
     """
     import yaml
 

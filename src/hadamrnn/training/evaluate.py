@@ -1,7 +1,7 @@
-"""Metrics of a model over a split.
+"""Evaluate a model's metric over a split.
 
-accuracy        share of samples whose largest logit (binary: its sign) is that of the label or its group
-cross_entropy   mean over samples and steps, in float64: in float32 a gap of 17 between logits gives 0
+accuracy        fraction of samples whose predicted class is the label, or in its group
+cross_entropy   mean over samples and steps, in float64, because in float32 a gap of 17 in logits gives 0
 mse             mean squared error over samples and targets
 """
 
@@ -22,13 +22,13 @@ from hadamrnn.settings import check
 
 ROWS_AT_ONCE = 256
 
-# Maps x and lengths to logits. A torch module is run in eval mode and in its dtype.
+# A function from x and lengths to logits. A torch module runs in evaluation mode and in its dtype.
 Predictor = Callable[[Tensor, Tensor | None], Tensor]
 
 
 @dataclass(frozen=True)
 class MetricsRow:
-    """One row of metrics.jsonl; `loss` is the mean and `flips` the number of sign flips since the last."""
+    """One row of metrics.jsonl, with the mean `loss` and the number of sign `flips` since the last row."""
 
     step: int
     epoch: float
@@ -68,7 +68,7 @@ def predict_logits(model: Predictor, split: Split) -> Tensor:
 
 
 def decide(logits: Tensor) -> Tensor:
-    """Return the class of each row of logits: that of the largest one, or whether a single logit exceeds 0.
+    """Return the class of each row of logits: the largest, or for a single logit whether it exceeds 0.
 
     >>> decide(torch.tensor([[-1.0], [2.0]])), decide(torch.tensor([[0.0, 3.0, 1.0]]))
     (tensor([0, 1]), tensor([1]))
@@ -79,7 +79,7 @@ def decide(logits: Tensor) -> Tensor:
 
 
 def confusion(model: Predictor, split: Split, classes: int) -> Tensor:
-    """Return the confusion matrix: counts `(classes, classes)`, rows true, columns predicted."""
+    """Return the confusion matrix, counts `(classes, classes)`: rows true, columns predicted."""
     counts = torch.zeros(classes, classes, dtype=torch.int64)
     for logits, target in _outputs(model, split):
         assert target is not None
@@ -89,14 +89,14 @@ def confusion(model: Predictor, split: Split, classes: int) -> Tensor:
 
 
 def accuracy_of(counts: Tensor, split: Split) -> float:
-    """Return the accuracy over `split` from its confusion matrix `counts`."""
+    """Return the accuracy over `split`, given its confusion matrix `counts`."""
     classes = torch.arange(len(counts))
     right = split.same(classes[None, :], classes[:, None])
     return int(counts[right].sum()) / int(counts.sum())
 
 
 def show_metric(metric: Metric, value: float) -> str:
-    """Return a metric as text.
+    """Format a metric as text.
 
     >>> show_metric("accuracy", 0.9512), show_metric("cross_entropy", 1.64e-7)
     ('accuracy 95.12 %', 'cross_entropy 1.64e-07')
@@ -113,7 +113,7 @@ def is_better(metric: Metric, value: float, than: float | None) -> bool:
 
 @dataclass(frozen=True)
 class Errors:
-    """The errors of values: root mean square, mean absolute, and R^2, the mean over targets.
+    """The errors of predicted values: root mean square, mean absolute, and R^2 averaged over targets.
 
     R^2 is None if a target is constant.
     """
@@ -145,10 +145,10 @@ class Errors:
 
 
 def value_errors(model: Predictor, split: Split, units: TargetScale | None) -> dict[str, Errors]:
-    """Return the errors of a regression, and of simple predictors, in the units of the data.
+    """Return the errors of a regression and of simple predictors, in the units of the data.
 
-    `constant` is the mean of the training targets, known if they were standardised; `last_value` is the
-    target one hop earlier, if targets are a series.
+    `constant` predicts the mean of the training targets, which is known if they were standardised.
+    `last_value` predicts the target one hop earlier, if the targets form a series.
     """
     assert split.y is not None
     found = {"model": predict_logits(model, split)}
@@ -179,12 +179,12 @@ class Objective(nn.Module):
 
     def __init__(self, model: SequenceModel) -> None:
         super().__init__()
-        self.model = model  # a submodule, so that processes find its parameters
+        self.model = model  # registered as a submodule, so that data-parallel training finds the parameters
 
     def loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
         """Return the mean loss of a batch."""
         return self.model.loss(x, target, lengths)
 
     def score(self, model: SequenceModel, split: Split, metric: Metric) -> float:
-        """Return the metric of `model`: the one in training, or the average of its weights."""
+        """Return the metric of `model`, which is the model in training or the average of its weights."""
         return evaluate(model, split, metric)

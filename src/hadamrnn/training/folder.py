@@ -1,8 +1,8 @@
-"""The folder of a run.
+"""Write and read the folder of a run.
 
 config.yaml          the whole configuration: `train --config` repeats the run
 run.json             versions, seed, threads, and the facts of the task that inference needs
-metrics.jsonl        one row per validation
+metrics.jsonl        one row for each validation
 tensorboard/         the same rows as event files, if tensorboardX is installed
 model.safetensors    the best model by validation
 resume.safetensors   the state for `train --resume`
@@ -48,16 +48,16 @@ from hadamrnn.training.trainer import Trainer
 
 FORMAT = "hadamrnn run"
 FORMAT_VERSION = 3
-MAX_RECORD_BYTES = 1 << 30  # the record lists the sample numbers of every part
+MAX_RECORD_BYTES = 1 << 30  # large, because the record lists the sample numbers of every part
 PACKAGES = ("torch", "numpy", "safetensors")
 
 
 @dataclass(frozen=True)
 class Record:
-    """The content of run.json except its format.
+    """The content of run.json, without its format.
 
-    `network` describes the configuration's, with the inputs and outputs of the task; `config_sha256` is that
-    of the configuration that the run began with.
+    `network` is the configuration's network with the task's inputs and outputs; `config_sha256` identifies
+    the configuration with which the run began.
     """
 
     seed: int
@@ -70,13 +70,13 @@ class Record:
 
     @property
     def identity(self) -> str:
-        """The identity of this run in its model and checkpoint, equal for equal settings, data and facts."""
+        """The identity of this run in its model and checkpoint, the same for equal settings and data."""
         content = json.dumps([self.config_sha256, self.network, asdict(self.facts)])
         return hashlib.sha256(content.encode()).hexdigest()
 
 
 class RunFolder:
-    """The folder of a run, from `create` or `open`; `data_dir` is the folder of its public data set."""
+    """A run's folder, from `create` or `open`; `data_dir` is the folder of its public data set."""
 
     def __init__(
         self, path: Path, config: TrainingConfig, record: Record, data_dir: str | Path | None = None
@@ -100,7 +100,7 @@ class RunFolder:
         data_dir: str | Path | None = None,
         write: bool = True,
     ) -> Self:
-        """Create a run; of several processes only one creates the directory, the others do not `write`."""
+        """Create a run; of several processes, one creates the directory, and the others do not `write`."""
         path = Path(path)
         record = Record(
             seed=config.seed,
@@ -116,7 +116,7 @@ class RunFolder:
         check_free(path)
         values = {"format": FORMAT, "version": FORMAT_VERSION, **asdict(record)}
         path.mkdir(parents=True, exist_ok=True)
-        # The configuration comes last: a folder that has one is a run.
+        # Write the configuration last, because a folder with a configuration counts as a run.
         write_atomically(path / RECORD_FILE, (json.dumps(values) + "\n").encode())
         write_atomically(path / CONFIG_FILE, config_yaml(config))
         return cls(path, config, record)
@@ -141,7 +141,7 @@ class RunFolder:
         return cls(path, replace(config, network=read_architecture(record.network)), record, data_dir)
 
     def version_changes(self) -> list[str]:
-        """Return the versions that changed since the run began, which may change its bits."""
+        """Return the versions that have changed since the run began, which may change its bits."""
         began = self.record.versions
         return [
             f"{name} {now}, was {printable(str(began.get(name)))}"
@@ -159,7 +159,7 @@ class RunFolder:
             self._saved_step = counters.step
 
     def begin(self, trainer: Trainer) -> None:
-        """Prepare to write: remove the remains of a killed process, and rows after the checkpoint."""
+        """Prepare to write: remove what a killed process left, and rows after the checkpoint."""
         for name in (RECORD_FILE, CONFIG_FILE, CHECKPOINT_FILE, MODEL_FILE):
             for leftover in self.path.glob(f".{name}.*"):
                 leftover.unlink(missing_ok=True)
@@ -189,7 +189,7 @@ class RunFolder:
                 self._events.flush()
 
     def save(self, trainer: Trainer) -> None:
-        """Write the checkpoint, then the best model so far, or the last one if none was validated."""
+        """Write the checkpoint, then the best model so far, or the last model if none was validated."""
         with self._guarded():
             path, identity = self.path / CHECKPOINT_FILE, self.record.identity
             write_checkpoint(path, trainer.state(), trainer.counters, identity)
@@ -208,7 +208,7 @@ class RunFolder:
                 self._events.close()
 
     def _cut_metrics(self, size: int, sha256: str | None) -> None:
-        """Drop the rows after the checkpoint, which will be written again.
+        """Remove rows after the checkpoint, which will be written again.
 
         The earlier rows must match its checksum (None: no row was written yet).
         """
@@ -247,7 +247,7 @@ class RunFolder:
 def check_free(path: str | Path) -> None:
     """Refuse a folder that is not empty, apart from hidden files.
 
-    A run.json alone is accepted, because a process killed in its first milliseconds leaves it behind.
+    A folder with only run.json is accepted, because a process killed in its first milliseconds leaves that.
     """
     advice = f"Choose another, or continue with: hadamrnn train --resume {path}."
     check_new_folder(Path(path), advice, ignored=(RECORD_FILE,))
@@ -258,7 +258,7 @@ def _config_sha256(config: TrainingConfig) -> str:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions of software that affect a run's bits."""
+    """Return the versions of software that may affect a run's bits."""
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -270,7 +270,7 @@ def versions() -> dict[str, str | None]:
 def open_events(folder: Path, start_step: int) -> Any | None:
     """Return a `SummaryWriter` on a new TensorBoard file in `folder`, or None without tensorboardX.
 
-    TensorBoard drops later steps than `start_step` of earlier files.
+    TensorBoard ignores steps after `start_step` in earlier files.
     """
     try:
         from tensorboardX import SummaryWriter

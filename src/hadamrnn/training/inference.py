@@ -28,11 +28,11 @@ Arrays = dict[str, NDArray[np.generic]]
 def read_split(
     path: Path, folder: RunFolder, model: SequenceModel, layout: str | None, labelled: bool
 ) -> tuple[Split, Arrays]:
-    """Return a user's new data for a run, scaled as in training, and the original arrays.
+    """Read a user's new data for a run; return it scaled as in training, and the original arrays.
 
     Args:
-        path: an npz file, or recordings, which are cut like the run's own.
-        layout: layout of x; None for that of the run's own data.
+        path: an npz file, or recordings, which are cut into windows as for training.
+        layout: layout of x; None for the layout of the run's own data.
         labelled: whether to read y as well.
     """
     arrays = _read_arrays(path, folder, labelled)
@@ -41,7 +41,7 @@ def read_split(
 
 
 def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
-    """Return x, and y if `labelled`; for recordings also `file` and `row` of each window."""
+    """Return the arrays x and, if `labelled`, y; for recordings also `file` and `row` of each window."""
     if folder.config.task != "recordings":
         if path.suffix.lower() != ".npz":
             raise InputError(
@@ -90,7 +90,7 @@ def _with_labels(arrays: Arrays, split: Split, facts: Preparation, path: Path) -
 
 
 def readable(logits: Tensor, facts: Preparation) -> list[Any]:
-    """Return predictions for the user: class names, or numbers for regression."""
+    """Return predictions in a form for the user: class names, or numbers for a regression."""
     if not facts.class_names:
         units = facts.targets
         return list((logits if units is None else units.values(logits)).tolist())

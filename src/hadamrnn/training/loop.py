@@ -1,6 +1,6 @@
-"""The training loop: steps, validations, checkpoints and watchers. Start at `run_trainer`.
+"""Run the training loop: steps, validations, checkpoints and watchers. Start at `run_trainer`.
 
-`decide_levels` trains a network several times to choose a setting of its training.
+`decide_levels` trains a network several times to choose how to augment levels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hadamrnn.training.trainer import Diverged, Trainer
 
 CHECKPOINT_SECONDS = 30.0
 REFRESH_SECONDS = 0.2
-# In standard deviations of a channel. The first is with the recipe's masked channels, the others without.
+# In standard deviations of a channel. The first uses the recipe's masked channels, the others do not.
 LEVELS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "each channel alone": {"channel_offset": 1.0},
@@ -57,12 +57,12 @@ def fit(
     objective: Objective | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Train `model` in place and return the outcome, with the best model by validation.
+    """Train `model` in place and return the outcome, which has the best model by validation.
 
     Args:
         watcher: shows the progress.
         objective: see `Trainer`.
-        stop: called after every step; True ends the training.
+        stop: called after every step; if it returns True, training ends.
     """
     return run_trainer(Trainer(model, splits, config, objective=objective), watcher=watcher, stop=stop)
 
@@ -75,12 +75,13 @@ def run_trainer(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Run a trainer from its start, or from the checkpoint in `folder`, until it ends or is stopped.
+    """Run a trainer from its current state until it ends or is stopped.
 
     Args:
-        folder: destination of rows, checkpoints and the best model; only the first process writes.
+        folder: where to write rows, checkpoints and the best model; only the first process writes.
         checkpoint_seconds: time between checkpoints; does not change the result.
-        stop: called after every step; True ends the run with a checkpoint (several processes: soon after).
+        stop: called after every step; if it returns True, the run ends with a checkpoint (if there are
+        several processes, within some steps).
     """
     if folder is not None:
         folder.restore(trainer)
@@ -139,19 +140,19 @@ def _keep_best(trainer: Trainer, folder: RunFolder | None) -> str:
 
 
 class Watcher:
-    """A watcher that shows nothing; the base of the others. One watcher may follow several runs in turn."""
+    """A watcher that shows nothing, the base class of the others. It may follow several runs in turn."""
 
     def remark(self, line: str) -> None:
         """Show a remark about the run before it starts."""
 
     def start(self, step: int, total_steps: int, epochs: float, metric: Metric) -> None:
-        """Start after `step` of `total_steps` steps, or `epochs` epochs."""
+        """Start watching a run after `step` of `total_steps` steps, or `epochs` epochs."""
 
     def advance(self, step: int, loss: float) -> None:
-        """Show a step."""
+        """Show that a step was made."""
 
     def row(self, row: MetricsRow, best: bool) -> None:
-        """Show a validation; `best` says whether its model is the best so far."""
+        """Show a validation; `best` is whether its model is the best so far."""
 
     def close(self) -> None:
         """Clean up after the run, even after an error."""
@@ -228,14 +229,14 @@ class Bar(Watcher):
 
 
 def show_validation(metric: Metric, row: MetricsRow, best: bool) -> str:
-    """Return the metric of a row and two spaces, or an empty text without one."""
+    """Format the metric of a row, followed by two spaces; empty without a metric."""
     if row.validation_metric is None:
         return ""
     return f"validation {show_metric(metric, row.validation_metric)}{' *' if best else ''}  "
 
 
 def show_flips(row: MetricsRow) -> str:
-    """Return the number of flipped signs and two spaces, or an empty text if there are none."""
+    """Format the number of flipped signs, followed by two spaces; empty if there are none."""
     return f"flips {row.flips}  " if row.flips else ""
 
 
@@ -252,10 +253,10 @@ def decide_levels(
     watcher: Watcher | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> TrainingConfig:
-    """Return the configuration with the first of `LEVELS` that validates at least as well as the others.
+    """Return the configuration with whichever of `LEVELS` validates best, the first one on a tie.
 
-    Offsets help at loads that training lacks, unless levels, relative or absolute, distinguish the classes. A
-    network is trained with each; none is trained after one that makes no error.
+    Offsets help at loads that are missing from training, unless the levels themselves distinguish the
+    classes. A network is trained with each choice, stopping after one that makes no validation error.
     """
     if config.channel_offset is not None:
         return config

@@ -1,8 +1,8 @@
 """Build the network of a configuration and a task. Start at `build`.
 
-torch draws the weights of modules, and the masks of dropout, from one generator that all threads share.
-`RandomGenerator` replaces it, only in the thread that enters it, so several runs do
-not influence each other, and the caller's random stream stays as it was.
+torch draws initial weights and dropout masks from one generator that all threads share. `RandomGenerator`
+replaces it, only in the thread that enters the context. So runs in different threads do not influence each
+other, and the caller's random stream does not change.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from hadamrnn.nn.model import SequenceModel
 from hadamrnn.training.augmentation import check_suited
 from hadamrnn.training.config import TrainingConfig
 
-THRESHOLD_SAMPLES = 64  # samples of the training part; thresholds are quantiles of their states
+THRESHOLD_SAMPLES = 64  # training samples whose states determine thresholds, as quantiles
 
 
 class RandomGenerator(TorchDispatchMode):
-    """A context in which torch draws from `generator`; `used` tells whether it did.
+    """A context in which torch draws from `generator`; `used` is whether it did.
 
-    The bits are those of torch's own generator after `manual_seed(seed)`.
+    The bits are the same as with torch's own generator after `manual_seed(seed)`.
 
     >>> with RandomGenerator(seed=3):
     ...     first = torch.nn.Linear(2, 2).weight
@@ -44,7 +44,7 @@ class RandomGenerator(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Skip the guard for `torch.compile`, which would import the compiler: 3 seconds and 90 MB."""
+        """Skip torch's guard for `torch.compile`, which would import the compiler (3 seconds and 90 MB)."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -52,7 +52,7 @@ class RandomGenerator(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.used = True
             names = [argument.name for argument in func._schema.arguments]
-            if "generator" not in names:  # like rand, unlike its overload rand.generator
+            if "generator" not in names:  # true for rand, false for its overload rand.generator
                 func = func.overloadpacket.generator
             kwargs = {**kwargs, "generator": self.generator}
         return func(*args, **kwargs)
@@ -75,7 +75,7 @@ def task_network(config: TrainingConfig, splits: Splits) -> Architecture:
 
 
 def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
-    """Return the initial network of a run; its weights depend only on the configuration's seed."""
+    """Build the initial network of a run, whose weights depend only on the configuration's seed."""
     network = task_network(config, splits)
     if isinstance(network, Network):
         _check_memory(network)
@@ -94,11 +94,11 @@ def build(config: TrainingConfig, splits: Splits) -> SequenceModel:
 
 
 def _check_memory(network: Network) -> None:
-    """Refuse weights that do not fit into memory together with their gradient and Adam's two averages."""
+    """Refuse weights that, with their gradient and Adam's two averages, do not fit into memory."""
     needed = 16 * network.num_weights
     try:
         present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # the system does not say
+    except (AttributeError, ValueError, OSError):  # the system does not report its memory
         return
     if needed > present:
         raise InputError(

@@ -1,7 +1,7 @@
-"""Run in one process, or data parallel in several that share each step: under torchrun, by lightning-fabric.
+"""Run in one process, or under torchrun in several data-parallel processes, by lightning-fabric.
 
-Start at `join_processes`. Every process takes `batch_size` samples per step and gradients are averaged, so
-two processes equal one with twice the batch.
+Every process takes `batch_size` samples per step and gradients are averaged, so two processes are equivalent
+to one with twice the batch size. Start at `join_processes`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hadamrnn.errors import missing_package
 from hadamrnn.settings import Count, read_text
 from hadamrnn.training.evaluate import Objective
 
-AGREE_STEPS = 20  # steps between agreements of all processes, each a round trip
+AGREE_STEPS = 20  # steps between two agreements of all processes, which take a round trip
 
 LossFunction = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
@@ -38,7 +38,7 @@ class Processes:
         return value
 
     def agree(self, wish: bool, step: int) -> bool:
-        """Return whether any process requests it after `step` steps; all get the same answer."""
+        """Return whether any process wants to stop after `step` steps; all get the same answer."""
         return wish
 
 
@@ -58,7 +58,7 @@ class FabricProcesses(Processes):
             precision="64-true" if dtype == "float64" else "32-true",
         )
         self._fabric.launch()
-        # gloo's threads must end before the interpreter does, or they may abort the process.
+        # gloo's threads must end before the interpreter, or they may abort the process.
         atexit.register(torch.distributed.destroy_process_group)
         self.rank = int(self._fabric.global_rank)
         self.count = int(self._fabric.world_size)
@@ -77,6 +77,6 @@ class FabricProcesses(Processes):
 
 
 def join_processes(dtype: str) -> Processes:
-    """Return the processes of this run: those of torchrun (WORLD_SIZE above 1), or only this one."""
+    """Return the processes of this run: torchrun's if WORLD_SIZE is above 1, or else only this one."""
     count = read_text("WORLD_SIZE", os.environ.get("WORLD_SIZE", "1"), Count)
     return FabricProcesses(dtype) if count > 1 else Processes()

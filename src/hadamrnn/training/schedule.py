@@ -1,11 +1,11 @@
-"""Schedule and optimizer of a run.
+"""Define the schedule and the optimizer of a run.
 
-The step alone determines the learning rate, whether signs are still trained, the next samples and the seed
-of dropout, so a run can resume from a number without a history.
+The learning rate, whether signs are still trained, the next samples and the seed of dropout depend only on
+the step number, so a run can be resumed without its history.
 
-`Adam` is torch's AdamW, computed in the calling thread alone: torch splits every parameter among its
-threads, however small it is. Waking them costs more than the step, and afterwards they spin on the cores
-that the kernels' own threads need. numpy avoids both.
+`Adam` is torch's AdamW, computed by numpy in the calling thread only. torch would divide every parameter
+among its threads, however small it is. Waking them costs more than the step, and afterwards they spin on
+cores that the kernels' own threads need.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
 from hadamrnn.training.config import TrainingConfig
 
-SETTLED_RATE = 0.1  # relative to a cosine's start; at higher rates, differences in loss are mostly noise
-# Above this number of elements, torch's threads are worth it.
+SETTLED_RATE = 0.1  # relative to the initial rate; at higher rates, differences in loss are mostly noise
+# Above this number of elements, torch's threads are faster.
 LARGEST = 1 << 16
-DTYPES = (torch.float32, torch.float64)  # data types that numpy shares
+DTYPES = (torch.float32, torch.float64)  # dtypes that numpy has too
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The schedule of a run over a training set; each of `processes` takes `batch_size` samples per step."""
+    """The schedule of a run over a training set; each process takes `batch_size` samples per step."""
 
     config: TrainingConfig
     samples: int
@@ -43,13 +43,13 @@ class Schedule:
 
     @property
     def batch_size(self) -> int:
-        """The number of samples per step, over all processes; a smaller training set is one batch."""
+        """The number of samples per step over all processes, at most the size of the training set."""
         wanted = self.config.batch_size * self.processes
         return wanted if wanted <= self.samples else self.samples - self.samples % self.processes
 
     @property
     def steps_per_epoch(self) -> int:
-        """The number of whole batches per epoch. The remainder, different in each epoch, is left out."""
+        """The number of whole batches per epoch; the remaining samples are skipped."""
         return self.samples // self.batch_size
 
     @property
@@ -80,7 +80,7 @@ class Schedule:
         return (step - 1) // self.row_steps * self.row_steps
 
     def rate_factor(self, step: int) -> float:
-        """Return the factor of the learning rates.
+        """Return the factor by which learning rates are multiplied.
 
         exponential: factor^floor(step / steps_per_epoch)     cosine: (1 + cos(pi step / total)) / 2
         """
@@ -91,7 +91,7 @@ class Schedule:
         return 1.0
 
     def may_stop(self, step: int) -> bool:
-        """Return whether early stopping is active: with a cosine, once the learning rate has fallen."""
+        """Return whether early stopping is active; with a cosine, only once the learning rate has fallen."""
         return self.config.decay != "cosine" or self.rate_factor(step) <= SETTLED_RATE
 
     def signs_learn(self, step: int) -> bool:
@@ -105,7 +105,7 @@ class Schedule:
 def epoch_order(split: Split, seed: int, epoch: int, balanced: bool) -> Tensor:
     """Return the order of the samples in an epoch, a function of seed and epoch.
 
-    The order is a permutation or, if `balanced`, drawn with replacement with equally likely classes.
+    The order is a permutation or, if `balanced`, sampled with replacement and equally likely classes.
     """
     state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)
     generator = torch.Generator().manual_seed(int(state[0]) >> 1)
@@ -119,7 +119,7 @@ def epoch_order(split: Split, seed: int, epoch: int, balanced: bool) -> Tensor:
 
 
 class Adam(torch.optim.AdamW):
-    """torch.optim.AdamW, with the same state and, up to rounding, results; groups name their weight decay."""
+    """AdamW with the state of torch.optim.AdamW and, up to rounding, its results; groups set weight decay."""
 
     def __init__(self, parameters: ParamsT, *, lr: float, betas: tuple[float, float] = (0.9, 0.999)) -> None:
         super().__init__(parameters, lr, betas, weight_decay=0.0, fused=True)
@@ -133,7 +133,7 @@ class Adam(torch.optim.AdamW):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with np.errstate(all="ignore"):  # a diverging run shows in its loss
+        with np.errstate(all="ignore"):  # divergence is detected in the loss
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
@@ -147,7 +147,7 @@ def _is_small(parameter: Tensor) -> bool:
 
 
 def _step(parameter: nn.Parameter, state: dict[str, Tensor], group: dict[str, Any]) -> None:
-    """Move a parameter w against its gradient g, at rate r with decay d.
+    """Update a parameter w by its gradient g, with learning rate r and weight decay d.
 
     m = b_1 m + (1 - b_1) g,  v = b_2 v + (1 - b_2) g^2
     w = (1 - r d) w - r m / (1 - b_1^t) / (sqrt(v / (1 - b_2^t)) + epsilon)

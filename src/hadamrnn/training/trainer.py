@@ -1,4 +1,4 @@
-"""The trainer: a model, its optimizer, its counters and the training step."""
+"""Define the trainer: a model, its optimizer, its counters and the training step."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Trainer:
 
     Args:
         model: trained in place.
-        splits: the task; its test split is never used. Without validation samples the last weights are
+        splits: the task, whose test split is never used. Without validation samples the last weights are
             kept.
         processes: processes that share the work; by default only this one.
-        objective: the loss to minimise and the rule to judge weights; by default the model's own loss and the
-            task's metric.
+        objective: the loss to minimise and the metric to evaluate weights by; by default the model's own loss
+            and the task's metric.
     """
 
     def __init__(
@@ -70,16 +70,16 @@ class Trainer:
         self._constrained = [layer for layer in model.modules() if isinstance(layer, Constrained)]
         self._signs = sign_parameters(model)
         self._quantized = quantized_parameters(model)
-        for latent in self._signs:  # frozen signs need no gradient, so the engine skips it
+        for latent in self._signs:  # no gradient for frozen signs, so that the engine can skip it
             latent.requires_grad_(self.schedule.signs_learn(0))
         self._loss = self.processes.loss_function(self.objective)
         self._random = RandomGenerator()
-        self._model_is_random = True  # until the first step shows otherwise
+        self._model_is_random = True  # until a step shows that the model draws no random numbers
         learnt = {id(latent) for latent in self._signs}
         others = [parameter for parameter in model.parameters() if id(parameter) not in learnt]
         groups: list[dict[str, Any]] = [
             {"params": others, "weight_decay": config.weight_decay},
-            {"params": self._signs, "weight_decay": 0.0},  # weight decay means nothing for signs
+            {"params": self._signs, "weight_decay": 0.0},  # weight decay has no meaning for signs
         ]
         betas = (0.9, config.adam_beta2)
         self.optimizer = Adam(groups, lr=config.learning_rate, betas=betas)
@@ -101,7 +101,7 @@ class Trainer:
         return patience is not None and counters.idle >= patience
 
     def step(self) -> float:
-        """Make one step of Adam and return the previous loss of the batch."""
+        """Make one step of Adam and return the batch's loss before it."""
         step = self.counters.step
         learning = self._set_rates(step)
         self._random.generator.manual_seed(self.schedule.dropout_seed(step, self.processes.rank))
@@ -140,7 +140,7 @@ class Trainer:
             raise Diverged(f"a weight is NaN or infinite at step {counters.step}") from error
         model, metric = self._candidate(), self._score(self._candidate())
         if self.average is not None and self.splits.targets is not None and metric is not None:
-            # A young average has the wrong scale, which affects values but not classes.
+            # An average over few steps has the wrong scale, which affects values but not classes.
             current = self._score(self.model)
             if current is not None and is_better(self.splits.metric, current, metric):
                 model, metric = self.model, current
@@ -173,7 +173,7 @@ class Trainer:
         return model.eval()
 
     def state(self) -> Groups:
-        """Return all tensors that determine the next step, and those of the best model."""
+        """Return all tensors that determine the next step, and the best model's tensors."""
         groups: Groups = {
             "model": dict(self.model.state_dict()),
             "best": self.best,
@@ -184,7 +184,7 @@ class Trainer:
         return groups
 
     def restore(self, groups: Groups, counters: Counters) -> None:
-        """Restore a state; training continues bit for bit."""
+        """Restore a state, from which training continues with the same bits."""
         self.model.load_state_dict(groups["model"])
         restore_adam(self.optimizer, self.model, groups)
         if self.average is not None:
@@ -211,7 +211,7 @@ class Trainer:
         return self.objective.score(model, self.splits.validation, self.splits.metric)
 
     def _candidate(self) -> SequenceModel:
-        """Return the model to validate: the average of the weights if there is one."""
+        """Return the model to validate: the average of the weights, if used, else the model in training."""
         if self.average is None:
             return self.model
         assert isinstance(self.average.module, SequenceModel)
@@ -221,8 +221,8 @@ class Trainer:
     def _refresh_statistics(self, model: SequenceModel) -> None:
         """Recompute the running statistics of a normalised model for its current weights.
 
-        The mean of a feature may be many times its spread, so the statistics of earlier weights are wrong
-        after one more step of the optimizer, or for an average of the weights.
+        The mean of a feature may be many times its spread, so statistics from earlier weights are wrong after
+        a single optimizer step, and for an average of the weights.
         """
         with fresh_statistics(model) as has_statistics, self._random:
             if not has_statistics:
@@ -240,7 +240,8 @@ class Trainer:
         factor = self.schedule.rate_factor(step)
         learning = bool(self._signs) and self.schedule.signs_learn(step)
         if not learning and self.processes.count == 1:
-            # Several processes must keep the gradient, which they agreed on when they joined.
+            # Several processes must keep the gradient, because they agreed on its parameters when they
+            # joined.
             for latent in self._signs:
                 latent.requires_grad_(False)
         rate, sign_rate = self.config.learning_rate, self.config.sign_learning_rate
@@ -261,7 +262,7 @@ class Trainer:
         return values.to(self.dtype) if values.is_floating_point() else values
 
     def _batch_loss(self, x: Tensor, target: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return the loss; random draws of the model, such as dropout, use the run's generator."""
+        """Return the loss of a batch; random numbers, such as for dropout, come from the run's generator."""
         if not self._model_is_random:
             return self._loss(x, target, lengths)
         with self._random:
@@ -271,7 +272,7 @@ class Trainer:
 
     @torch.no_grad()
     def _clip_weights(self) -> None:
-        """Clip U and V: the grid spans the largest weight and would leave few points for the others."""
+        """Clip U and V: the grid covers the largest weight, which would leave few points for the others."""
         if self.config.weight_clip is None:
             return
         for weight in self._quantized:
@@ -290,7 +291,7 @@ class Trainer:
 
 
 def sign_parameters(model: nn.Module) -> list[nn.Parameter]:
-    """Return the latent signs of all Hadamard cells in a model; other networks have none."""
+    """Return the latent signs of all Hadamard cells in a model; empty for other networks."""
     latents = [
         latent
         for cell in model.modules()

@@ -1,6 +1,6 @@
-/* The backward pass of the scan: a_{t-1} = W' f'(h_t) a_t + dL/dh_{t-1}, a_t the gradient of h_t. */
+/* The backward pass of the scan: a_{t-1} = W' f'(h_t) a_t + dL/dh_{t-1}, where a_t is the gradient of h_t. */
 
-/* Gradients that a slice sums over its rows; NULL: not wanted. */
+/* Gradients that a slice sums over its rows; NULL: not requested. */
 typedef struct {
     REAL *weight, *bias, *signs, *output_weight, *output_bias;
 } NAME(Sums);
@@ -147,7 +147,7 @@ static void NAME(find_states)(const ScanArgs *args, const NAME(Scratch) *scratch
     for (int64_t i = 0; i <= count; i++) states[i] = first + i * hidden;
 }
 
-/* The gradients of the read-out: those of the states of a block, and of V and b_o. */
+/* The gradients of the read-out with respect to the states of a block, V and b_o. */
 static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *scratch, const NAME(Sums) *sums,
                                     const REAL *grad_logits, int64_t count, const REAL **states)
 {
@@ -159,7 +159,7 @@ static void NAME(readout_gradients)(const ScanArgs *args, const NAME(Scratch) *s
         NAME(readout_grad_weight)(count, outputs, args->sigma, width, inputs, grad_logits, scratch->grad_output_weight);
 }
 
-/* Propagate the adjoint from the last state of a block to the state before its first; keep every a_t. */
+/* Propagate the adjoint from the last state of a block to the state before its first; store every a_t. */
 static void NAME(block_adjoints)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t t0, int64_t count,
                                  const REAL *incoming, int64_t stride, const REAL **states)
 {
@@ -252,7 +252,7 @@ static void NAME(backward_row)(const ScanArgs *args, const NAME(Scratch) *scratc
         NAME(add_columns)(time, outputs, grad_logits + row * time * outputs, sums->output_bias);
 }
 
-/* A slice's own share of a summed gradient of `size` elements, zero-filled; NULL stays NULL. */
+/* A slice's own part of a summed gradient of `size` elements, zero-filled; NULL stays NULL. */
 INLINE REAL *NAME(share)(void *gradient, int64_t slice, int64_t size)
 {
     if (!gradient) return NULL;

@@ -51,8 +51,8 @@
 #else
 #define ROUNDS_ONCE 0
 #endif
-/* v * factor (1 + rest) + add, where `rest` holds the digits that a REAL factor lacks: otherwise W would not keep the norm
- * of a state over a million steps. Both sums are needed, also of 0: each becomes a multiply-add, which rounds once. */
+/* v * factor (1 + rest) + add, where `rest` has the digits that a REAL factor lacks: otherwise W would not preserve the
+ * norm of a state over a million steps. Both sums are needed, even of 0: each is a multiply-add, which rounds once. */
 #define SCALED(v, factor, rest, add) ((v) * (factor) + ((v) * ((factor) * (rest)) + (add)))
 
 #define REAL float

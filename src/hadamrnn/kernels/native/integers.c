@@ -1,7 +1,7 @@
 /* The integer network of runtime/hadamrnn.h on a batch, for one instruction set: ROWS sequences in the lanes of vectors.
  *
- * The build compiles this file once per instruction set, like `instance.c`. All sequences of a tile make all steps of the
- * longest one; a sequence is read out at its end, and its lane is ignored afterwards. Start reading at `integers`.
+ * The build compiles this file once per instruction set, like `instance.c`. A tile runs as many steps as its longest
+ * sequence; each sequence is read out at its end, and its lane is ignored afterwards. Start reading at `integers`.
  */
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ typedef struct {
     void *allocated;
 } Tile;
 
-/* Take `count` vectors of `bytes` from the front of the memory at *used; with no memory, only count. */
+/* Allocate `count` vectors of `bytes` from the memory at *used; without memory, only count them. */
 static void *reserve(char *memory, size_t *used, int64_t count, size_t bytes)
 {
     void *place = memory ? memory + *used : NULL;
@@ -96,7 +96,7 @@ static void read_input(const Tile *tile, int64_t t)
     }
 }
 
-/* Write the logits after `steps` steps: of the rows that end there or, with every output, of all that have not ended. */
+/* Write the logits after `steps` steps of the rows that end there or, with every output, of all rows still running. */
 static void write_logits(Tile *tile, int64_t steps)
 {
     const IntegerArgs *args = tile->args;

@@ -1,8 +1,8 @@
 /* The lanes of runtime/hadamrnn.h on a host: a vector has one number from each of ROWS sequences.
  *
- * States have 16 bits, sums 32, as on a device: the proof of a model holds for both. Constants are arrays of int32_t, unpacked
- * and shifted beforehand, so that a vector instruction can read them from memory as an operand. Operations that C's
- * vector extension lacks are written for AVX-512 and AVX2, and once for all other machines.
+ * States have 16 bits and sums 32, as on a device, so the proof against overflow holds for both. Constants are arrays
+ * of int32_t, unpacked and shifted beforehand, so that a vector instruction can read them from memory as an operand.
+ * Operations that C's vector extension lacks are written for AVX-512, for AVX2, and once for all other machines.
  */
 #ifndef HADAMRNN_LANES_H
 #define HADAMRNN_LANES_H

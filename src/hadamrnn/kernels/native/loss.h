@@ -2,8 +2,8 @@
  *
  *     loss = log(1 + sum_{c != target} exp(d_c)) = m + log(exp(-m) + sum exp(d_c - m)),
  *
- * by log1p where m = 0, so a logit gap of 30 gives 1e-13 and not 0. Gradients: p_c for the other classes,
- * and for the target minus their sum instead of p - 1, which would round to 0.
+ * computed by log1p if m = 0, so a logit gap of 30 gives 1e-13 and not 0. The gradient is p_c for the other classes,
+ * and for the target minus their sum, because p - 1 would round to 0.
  */
 
 #define LOSS_BLOCK 512 /* logits of a block; a position with more classes is a block by itself */
@@ -139,7 +139,7 @@ static void NAME(losses_and_gradients)(const NAME(LossBlock) *block, int64_t cla
             exps[c * count + n] = inverse[n] * (c == target[n] ? -others[n] : exps[c * count + n]);
 }
 
-/* Write the gradients of a block, if asked to, and return the sum of its losses. */
+/* Write the gradients of a block, if requested, and return the sum of its losses. */
 static double NAME(finish_block)(const NAME(LossBlock) *block, int64_t classes, REAL *grad_logits)
 {
     int64_t count = block->count;

@@ -1,8 +1,8 @@
 /* Fused batch norm, ReLU and skip connection: y = ReLU(scale h + shift) + skip for each unit, and its gradient.
  *
- * A normalisation over the steps of a batch is this with scale = a / s and shift = c - m a / s, m and s the
- * mean and the standard deviation of the unit. So two kernels sum over the valid steps (within a row's
- * length), slice by slice, and two process all steps. `kernels/norm.py` does the arithmetic in between.
+ * Batch norm has scale = a / s and shift = c - m a / s, where m and s are the unit's mean and standard deviation
+ * over the batch. So two kernels sum over the valid steps (within a row's length), slice by slice, and two
+ * process all steps. `kernels/norm.py` does the arithmetic in between.
  */
 
 #define NORM_BLOCK 64 /* steps per partial sum, so that a long sum loses no digits */
@@ -54,8 +54,8 @@ INLINE void NAME(norm_sum)(int kind, const NormArgs *args, int64_t slice, const 
     }
 }
 
-/* sums[slice]: the sum of h, and that of the squares around the slice's own mean. The second pass corrects what the
- * first one has rounded. */
+/* sums[slice]: the sum of h, and the sum of squares about the slice's own mean. The second pass corrects the rounding
+ * of the first. */
 int NAME(norm_moments)(const NormArgs *args, int64_t slice)
 {
     int64_t size = args->size, count = 0;
@@ -76,7 +76,7 @@ int NAME(norm_moments)(const NormArgs *args, int64_t slice)
     return STATUS_OK;
 }
 
-/* y, from h, scale, shift and skip. Past a row's length y is the skip alone. */
+/* y, from h, scale, shift and skip. Past a row's length, y is only the skip. */
 int NAME(norm_forward)(const NormArgs *args, int64_t slice)
 {
     const int64_t size = args->size;

@@ -4,10 +4,10 @@
  *     positive  1/T sum_t [h_t > theta]
  *     max       max_t h_t
  *
- * The gradient of the mean needs no state, only the bits [h_t > theta]: they are kept, one
- * bit per unit. `positive` is differentiated as a ramp of slope 1/2 where |h_t - theta| <= 1:
- * the same with other bits. The maximum keeps its step. Only ReLU and the gradients of the signs need states;
- * they are recomputed from a checkpoint. Start reading at `pool_forward` and `pool_backward`.
+ * The gradient of the mean needs no state, only the bits [h_t > theta], which are stored, one bit per unit.
+ * `positive` is differentiated as a ramp of slope 1/2 for |h_t - theta| <= 1, which needs other bits. For the
+ * maximum its step is stored. Only ReLU and the gradients of the signs need states, which are recomputed from a
+ * checkpoint. Start reading at `pool_forward` and `pool_backward`.
  */
 #define WORD_BITS ((int64_t)(8 * sizeof(REAL)))
 
@@ -135,7 +135,7 @@ INLINE vec NAME(or_nan)(const NAME(Tile) *tile, vec last, vec v)
     return NAME(select)((bits)(last != last) & (bits)(tile->lengths > 0), last, v);
 }
 
-/* Divide by the lengths and hand the features out, row by row. */
+/* Divide by the lengths and write the features, row by row. */
 static void NAME(store_pools)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile)
 {
     int64_t hidden = args->hidden, size = args->num_thresholds * hidden;

@@ -114,7 +114,7 @@ static void NAME(store_grad_x)(const ScanArgs *args, const NAME(TileScratch) *sc
     NAME(tile_to_rows)(tile, count * size, stride, scratch->x, to);
 }
 
-/* Recompute the bits of h_t if they were not kept; the sums that come with them are not used. */
+/* Recompute the bits of h_t if they were not stored; the sums computed with them are not used. */
 static void NAME(mark_again)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile, int64_t t,
                              const REAL *h)
 {
@@ -190,7 +190,7 @@ static void NAME(pool_adjoint_tile)(const ScanArgs *args, const NAME(TileScratch
                (size_t)((args->time - tile.longest) * width) * sizeof(REAL));
 }
 
-/* The slice's share of a summed gradient: its lanes added up. */
+/* Add up the lanes for the slice's part of a summed gradient. */
 static void NAME(sum_tiles)(void *gradient, int64_t slice, int64_t size, const REAL *lanes)
 {
     for (int64_t i = 0; gradient && i < size; i++)

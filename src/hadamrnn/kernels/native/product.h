@@ -1,8 +1,8 @@
 /* c = a b + bias, the product of two matrices: the inputs of a layer projected for all steps, and their gradients.
  *
  * A tile of PRODUCT_ROWS rows and PRODUCT_VECTORS vectors of columns stays in registers over PRODUCT_DEPTH terms of
- * the sum; the numbers of b that it reads are consecutive in a panel. The order of every sum is the same, whichever
- * rows a slice has.
+ * the sum; the numbers of b that it reads are consecutive in a panel. The order of every sum does not depend on how
+ * rows are divided into slices.
  */
 #define PRODUCT_ROWS 6
 #define PRODUCT_VECTORS (VECTOR_BYTES == 64 ? 4 : 2)
@@ -74,7 +74,7 @@ int NAME(product)(const ProductArgs *args, int64_t slice)
     return STATUS_OK;
 }
 
-/* A slice's terms of c, which has a matrix for each slice. */
+/* A slice's terms of c, in the slice's own matrix. */
 int NAME(product_terms)(const ProductArgs *args, int64_t slice)
 {
     int64_t from = slice * args->depth / args->num_slices, to = (slice + 1) * args->depth / args->num_slices;

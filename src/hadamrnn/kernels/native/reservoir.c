@@ -1,8 +1,8 @@
 /* The reservoirs of runtime/hadamrnn_reservoir.h on a batch, for one instruction set: ROWS sequences in the lanes of vectors.
  *
  * The build compiles this file once per instruction set, like `integers.c`. A slice is one group of units over one tile of
- * sequences: its states and counts stay in the first-level cache. All sequences of a tile make all steps of the longest
- * one; the counts of a sequence are copied at its end. Start reading at `reservoir`.
+ * sequences, so that its states and counts stay in the first-level cache. A tile runs as many steps as its longest
+ * sequence; the counts of each sequence are copied at its end. Start reading at `reservoir`.
  */
 #include <stdlib.h>
 

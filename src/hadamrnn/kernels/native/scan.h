@@ -1,10 +1,10 @@
 /* The recurrence h_t = f(W h_{t-1} + z_t) and its adjoint, one batch row at a time.
  *
- * A row walks through time in blocks of a few steps, short enough for the block's inputs, states and
- * adjoints to stay in cache. The backward pass needs the states again. It takes them from the saved
- * output if there is one; else a linear recurrence runs backwards from the end of a segment,
- * h_{t-1} = W^-1 (h_t - z_t), and an irreversible one (ReLU, a leak) runs forwards again from its
- * start. So only one state per segment is kept. Start reading at `scan_forward` and `scan_backward`.
+ * A row is processed in blocks of a few steps, short enough for the block's inputs, states and adjoints to stay in
+ * cache. The backward pass needs the states again. It reads them from the saved output if there is one. Otherwise a
+ * linear recurrence runs backwards from the end of a segment, h_{t-1} = W^-1 (h_t - z_t), and an irreversible one
+ * (ReLU, a leak) runs forwards again from its start. So only one state per segment is stored. Start reading at
+ * `scan_forward` and `scan_backward`.
  */
 
 typedef struct {
@@ -29,7 +29,7 @@ INLINE int64_t NAME(block_steps)(int64_t hidden)
     return steps < 1 ? 1 : steps > MAX_STEPS ? MAX_STEPS : steps;
 }
 
-/* Hand out `count` elements that start a new cache line; with base NULL only count them. */
+/* Allocate `count` elements that start a new cache line; with base NULL only count them. */
 INLINE REAL *NAME(take)(REAL *base, int64_t *used, int64_t count)
 {
     REAL *start = base ? base + *used : NULL;
@@ -61,11 +61,11 @@ static int64_t NAME(lay_out)(const ScanArgs *args, NAME(Scratch) *scratch, REAL 
     return used;
 }
 
-/* u / sqrt(b) rounded towards zero and away from it; returns the share of steps that must take the latter.
+/* u / sqrt(b) rounded towards zero and away from it; returns the fraction of steps that must use the latter.
  *
- * Rounded to the nearest alone, 1 / sqrt(512) would let the norm of the state fall by 2 % in a million float32 steps.
- * So SCALED multiplies by the digits that are left; without a multiply-add, blocks of steps alternate between the two
- * (`rounding`), which keeps W orthogonal on average. */
+ * Rounding 1 / sqrt(512) only to the nearest number would make the norm of the state fall by 2 % in a million float32
+ * steps. So SCALED also multiplies by the remaining digits. Without a multiply-add, blocks of steps alternate between
+ * the two roundings (`rounding`), which keeps W orthogonal on average. */
 static double NAME(scale_signs)(const ScanArgs *args, REAL *down, REAL *up)
 {
     const REAL *signs = args->signs;
@@ -148,7 +148,7 @@ static void NAME(input_block)(const ScanArgs *args, const NAME(Scratch) *scratch
 #define FETCH(from, size, write) \
     for (int64_t number = 0; number < (size); number += 64 / (int64_t)sizeof(REAL)) __builtin_prefetch((from) + number, write)
 
-/* h_t = f(u / sqrt(b) * H h_{t-1} + z_t) for the `count` steps from t0 on, states one after the other. */
+/* h_t = f(u / sqrt(b) * H h_{t-1} + z_t) for `count` steps from t0 on; states are stored one after another. */
 static void NAME(run_block)(const ScanArgs *args, const NAME(Scratch) *scratch, int64_t t0, int64_t count,
                             const REAL *before, const REAL **inputs, REAL *states)
 {

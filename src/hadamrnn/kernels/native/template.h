@@ -11,7 +11,7 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
-#define NOINLINE static __attribute__((noinline)) /* not inlined, so that its loops have all the registers */
+#define NOINLINE static __attribute__((noinline)) /* so that the function's loops have all the registers */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else

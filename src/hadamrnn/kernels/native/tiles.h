@@ -1,13 +1,13 @@
 /* A tile: LANES rows of the batch side by side, one in each lane of a vector.
  *
  * Values of a tile have shape (units, LANES), so a transform over the units has no stage inside a vector, and
- * `transform` treats a tile like a row that is LANES times as long. Rows may end at different
- * steps: past its length, the lane of a row no longer changes. Lanes without a row have length zero.
+ * `transform` treats a tile as a row that is LANES times as long. Rows may end at different steps: past a row's
+ * length, its lane no longer changes. Lanes without a row have length zero.
  */
 
 typedef struct {
     int64_t index, first, rows; /* number of the tile, its first row, its number of rows */
-    int64_t longest;            /* steps that some row takes */
+    int64_t longest;            /* steps of the longest row */
     bits lengths;
     vec share;                  /* 1 / length, or 0 if the length is 0 */
 } NAME(Tile);
@@ -75,7 +75,7 @@ static NAME(Tile) NAME(tile_at)(const ScanArgs *args, int64_t index)
 /* to[i][lane] = from[lane][i], i < size, where rows of `from` are `stride` apart; lanes without a row are 0. */
 static void NAME(rows_to_tile)(const NAME(Tile) *tile, int64_t size, int64_t stride, const REAL *from, REAL *to)
 {
-    int64_t first = 0; /* first number that no whole square covers */
+    int64_t first = 0; /* first number outside all whole squares */
     if (tile->rows < LANES || !from) memset(to, 0, (size_t)(size * LANES) * sizeof(REAL));
     for (; from && tile->rows == LANES && first + LANES <= size; first += LANES) {
         vec v[LANES];
@@ -101,7 +101,7 @@ static void NAME(tile_to_rows)(const NAME(Tile) *tile, int64_t size, int64_t str
         for (int64_t i = first; i < size; i++) to[lane * stride + i] = from[i * LANES + lane];
 }
 
-/* The inputs of the steps t0 .. t0 + count - 1 to scratch->x. */
+/* Copy the inputs of the steps t0 .. t0 + count - 1 to scratch->x. */
 static void NAME(load_inputs)(const ScanArgs *args, const NAME(TileScratch) *scratch, const NAME(Tile) *tile,
                               int64_t t0, int64_t count)
 {

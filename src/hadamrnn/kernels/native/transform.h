@@ -3,8 +3,8 @@
  * The Sylvester part of H_b is a fast Walsh-Hadamard transform over the whole row: its blocks are
  * contiguous, so a smaller block only means fewer stages. Stages shorter than a vector are one
  * shuffle and one multiply-add; longer ones add and subtract whole vectors, up to eight of them in
- * registers at once, i.e. three stages a pass over memory. The other Kronecker factors (12, 20, ...)
- * are small dense products. Any size works; a row shorter than a vector takes the scalar code.
+ * registers at once, i.e. three stages per pass over memory. The other Kronecker factors (12, 20, ...)
+ * are small dense products. Any size works; rows shorter than a vector use scalar code.
  */
 
 typedef REAL vec __attribute__((vector_size(LANES * sizeof(REAL))));
@@ -15,7 +15,7 @@ typedef REAL mem __attribute__((vector_size(LANES * sizeof(REAL)), aligned(sizeo
 INLINE vec load(const REAL *p) { return *(const mem *)p; }
 INLINE void store(REAL *p, vec v) { *(mem *)p = v; }
 
-/* v where the state is positive or NaN, else 0: ReLU hides no NaN. */
+/* v if the state is positive or NaN, else 0, so that ReLU does not hide a NaN. */
 INLINE vec NAME(keep_positive)(vec state, vec v)
 {
     return (vec)((bits)v & ~(bits)(state <= 0));
@@ -133,7 +133,7 @@ INLINE void NAME(any_pass)(const NAME(Plan) *plan, int64_t radix, int lanes, int
     }
 }
 
-/* Share the stages above the vector out evenly, at most three a pass; one pass at least, for those inside. */
+/* Divide the stages above the vector evenly into passes of at most three; at least one pass, for the stages inside. */
 static void NAME(plan_passes)(NAME(Plan) *plan)
 {
     int64_t stages = 0, stride = LANES;
@@ -176,7 +176,7 @@ static void NAME(sylvester_wide)(const NAME(Plan) *plan, const REAL *in, const R
                        pass == final ? add : NULL);
 }
 
-/* In place, in blocks of `order` < LANES; the last vector may be partly filled, with whole blocks. */
+/* In place, in blocks of `order` < LANES; the last vector may be partly filled with whole blocks. */
 static void NAME(sylvester_narrow)(int64_t size, int64_t order, REAL *row)
 {
     int64_t start = 0;
@@ -192,8 +192,8 @@ static void NAME(sylvester_narrow)(int64_t size, int64_t order, REAL *row)
     }
 }
 
-/* y_r = F x_r for `rows` rows, one after the other; `columns` holds F'. `vectors` vectors of y from element i on, a
- * constant. */
+/* y_r = F x_r for `rows` consecutive rows; `columns` holds F'. Computes `vectors` (a constant) vectors of y, from
+ * element i on. */
 INLINE void NAME(dense_tile)(int vectors, int64_t order, int64_t i, int64_t rows, const REAL *columns, const REAL *x,
                              REAL *y)
 {

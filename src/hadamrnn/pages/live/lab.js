@@ -10,7 +10,7 @@ export function coarse(codes, bits, fewer) {
   return codes.map((code) => unit * Math.min(most - 1, Math.max(-most, Math.floor(code / unit + 0.5))));
 }
 
-/** Return the network with V, and U of layers, at `bits` bits and some signs flipped, each [layer, unit]. */
+/** Return the network with U and V rounded to `bits` bits and some signs flipped, each given as [layer, unit]. */
 export function changed(model, bits, flips) {
   const network = networkOf(model);
   for (const layer of network.layers) layer.weight &&= coarse(layer.weight, model.weightBits, bits);
@@ -19,7 +19,7 @@ export function changed(model, bits, flips) {
   return network;
 }
 
-/** Return the answers to a whole sequence: the class at its end, or after every step. */
+/** Return the predictions for a whole sequence: the class at its end, or after every step. */
 export function answers(network, inputs) {
   return [network.run(inputs)].flat().map((logits) => network.classify(logits));
 }

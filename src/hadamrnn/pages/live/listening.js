@@ -5,7 +5,7 @@ import { Microphone } from "./microphone.js";
 import { drawSequence, drawShares, ends, sequencePicture } from "./pictures.js";
 import { inflated } from "./stored.js";
 
-const LISTED = 12; // words
+const LISTED = 12; // most words in the list
 const START = 300; // milliseconds that a browser may take to start playing
 
 const padded = (list, length, blank) => [...new Array(length - list.length).fill(blank), ...list];

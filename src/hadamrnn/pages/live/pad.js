@@ -11,7 +11,7 @@ function distance(x, y, [ax, ay], [bx, by]) {
   return Math.hypot(x - ax - along * dx, y - ay - along * dy);
 }
 
-/** Return strokes moved and scaled like the training data: as tall as `box`, in the middle of the pad. */
+/** Return strokes moved and scaled as in the training data: as tall as `box`, in the middle of the pad. */
 export function fitted(strokes, side, box) {
   const points = strokes.flat();
   const range = (axis) => {

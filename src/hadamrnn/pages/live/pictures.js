@@ -6,7 +6,7 @@ export function colour(name) {
   return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 }
 
-/** Set the size of a canvas; return whether that changed, and so cleared, it. */
+/** Set the size of a canvas; return whether the size changed, which clears the canvas. */
 function resize(canvas, width, height) {
   if (canvas.width === width && canvas.height === height) return false;
   Object.assign(canvas, { width, height });
@@ -54,7 +54,7 @@ export function drawSigns(canvas, signs, trained) {
   });
 }
 
-/** Draw the confidence in each class after each step, one row per class; `painted` steps are drawn already. */
+/** Draw the confidence in each class after each step, one row per class; `painted` steps are already drawn. */
 export function drawShares(canvas, history, steps, classes, painted) {
   const from = resize(canvas, steps, classes) ? 0 : painted;
   const ink = colour("blue");
@@ -125,7 +125,7 @@ function drawRows(picture, rows, [low, high]) {
   context.drawImage(small, 0, 0, picture.width, picture.height);
 }
 
-/** Draw the picture of a sequence and the position of the network: `at` is the share that it has read. */
+/** Draw the picture of a sequence and the position of the network: `at` is the fraction that it has read. */
 export function drawSequence(canvas, picture, at) {
   const { width, height } = picture;
   const context = canvas.getContext("2d");

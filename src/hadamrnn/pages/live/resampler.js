@@ -1,7 +1,7 @@
 /* Resample sound to int16 samples at another rate, by a windowed sinc whose phases are computed once. */
 
 const CROSSINGS = 32; // zero crossings of the sinc on either side
-const PASSED = 0.98; // share of the band that both rates have
+const PASSED = 0.98; // fraction of the common band that passes
 
 /** Return taps that read the signal `phase` samples after tap `reach - 1`; their sum is 1. */
 function taps(phase, reach, cutoff) {

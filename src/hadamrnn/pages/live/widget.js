@@ -1,4 +1,4 @@
-/* A network at work: it reads a sequence step by step, and the parts of the widget show inputs, state and answer. */
+/* A running network: it reads a sequence step by step, and the parts of the widget show inputs, state and answer. */
 import { Count, answers, changed, shares } from "./lab.js";
 import { Listening } from "./listening.js";
 import { Pad } from "./pad.js";
@@ -85,7 +85,7 @@ export class Widget {
     return this.flips.length > 0 || this.bits !== this.data.model.weightBits;
   }
 
-  /** Apply an action to this widget and to those that read the same drawing. */
+  /** Apply an action to this widget and to all that read the same drawing. */
   together(act) {
     [this, ...this.peers].forEach(act);
   }
@@ -232,7 +232,7 @@ export class Widget {
     this.part.answer.textContent = `The network says: ${answer}${sure}.${truth}${before}`;
   }
 
-  /** Return answers as text: the word that they spell, the number of correct ones, or the class. */
+  /** Describe predictions as text: the word that they spell, the number of correct ones, or the class. */
   describe(predicted) {
     if (this.word) return this.word.spelled(predicted);
     if (!this.network.everyOutput) return this.names[predicted.at(-1)];
