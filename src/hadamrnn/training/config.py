@@ -274,7 +274,7 @@ def _check_widths(settings: Mapping[str, Any]) -> None:
 
 
 def _join(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Join two groups of values; `above` wins. Epochs and steps unset each other, and both unset min_steps."""
+    """Join two groups of values; `above` wins. Epochs and steps unset each other; both unset min_steps."""
     joined = {**below, **above}
     if "layer_sizes" in below and above.keys() & ONE_WIDTH:
         joined["layer_sizes"] = above.get("layer_sizes", ())
