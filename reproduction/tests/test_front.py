@@ -61,7 +61,7 @@ def test_a_network_of_five_seeds_goes_before_a_lucky_run(result: Result) -> None
 
 
 def test_a_network_trained_on_its_validation_people_is_selected_by_cross_validation(result: Result) -> None:
-    """Unless all folds have run, it cannot be selected, whatever its figure on its training people."""
+    """Until all folds have run it cannot be selected, however good its figure on people it was trained on."""
     config = {**result.config, "task": "dsa19", "task_options": {"left_out": None}}
     everybody = replace(result, experiment="dsa19-512-6bit-q16", config=config, validation=0.99, test=0.85)
     folds = [

@@ -60,7 +60,7 @@ class JsonOption:
     json: bool = option(False, "print JSON instead of text")
 
     def show(self, figures: Any, *lines: str) -> None:
-        """Print the figures with --json, else the lines."""
+        """Print the figures as JSON with --json, otherwise the lines."""
         print(json.dumps(figures) if self.json else "\n".join(lines))
 
 

@@ -35,12 +35,12 @@ class AeonAdapter(Adapter):
 
 
 class AeonHadamRNNClassifier(AeonAdapter, ClassifierAdapter, BaseClassifier):
-    """Pass series to `estimator`, a `HadamRNNClassifier`; None means one with default settings."""
+    """An aeon classifier that runs `estimator`, a `HadamRNNClassifier`; None means default settings."""
 
     _tags = TAGS
 
 
 class AeonHadamRNNRegressor(AeonAdapter, RegressorAdapter, BaseRegressor):
-    """Pass series to `estimator`, a `HadamRNNRegressor`; None means one with default settings."""
+    """An aeon regressor that runs `estimator`, a `HadamRNNRegressor`; None means default settings."""
 
     _tags = TAGS

@@ -35,7 +35,7 @@ class SktimeAdapter(Adapter):
 
 
 class SktimeHadamRNNClassifier(SktimeAdapter, ClassifierAdapter, BaseClassifier):
-    """Pass series to `estimator`, a `HadamRNNClassifier`; None means one with default settings.
+    """An sktime classifier that runs `estimator`, a `HadamRNNClassifier`; None means default settings.
 
     >>> from hadamrnn.estimators import HadamRNNClassifier
     >>> from hadamrnn.estimators.sktime import SktimeHadamRNNClassifier
@@ -47,7 +47,7 @@ class SktimeHadamRNNClassifier(SktimeAdapter, ClassifierAdapter, BaseClassifier)
 
 
 class SktimeHadamRNNRegressor(SktimeAdapter, RegressorAdapter, BaseRegressor):
-    """Pass series to `estimator`, a `HadamRNNRegressor`; None means one with default settings.
+    """An sktime regressor that runs `estimator`, a `HadamRNNRegressor`; None means default settings.
 
     >>> from hadamrnn.estimators import HadamRNNRegressor
     >>> from hadamrnn.estimators.sktime import SktimeHadamRNNRegressor

@@ -384,7 +384,7 @@ HADAMRNN_INLINE void hadamrnn_widen(uint_fast8_t radix, const hadamrnn_narrow *h
     }
 }
 
-/* The usual case: states of 12 bits leave these stages. */
+/* The usual case, since states of 12 bits need 32 bits for these stages. */
 HADAMRNN_ONE_COPY void hadamrnn_widen8(const hadamrnn_narrow *h, hadamrnn_wide *work, uint_fast16_t size)
 {
     hadamrnn_widen(8u, h, work, size, 4u);

@@ -64,9 +64,9 @@ void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, i
 uint16_t hadamrnn_best(const hadamrnn_model *model, const int32_t *logits);
 void hadamrnn_values(const hadamrnn_model *model, const int32_t *logits, int64_t *values); /* for a regressor */
 
-/* Sliding windows, as in NAME_window.h. `states` are size / hop memories, which may share work and codes; begin with
- * hadamrnn_init of the first. A dense network reads `raw`, another one `id`. The logits are new when HADAMRNN_READY is
- * returned. */
+/* Sliding windows, as in NAME_window.h. `states` are size / hop memories, which may share work and codes; first call
+ * hadamrnn_init on the first of them. A dense network reads `raw`, any other network `id`. The logits are new when
+ * HADAMRNN_READY is returned. */
 uint8_t hadamrnn_window_init(const hadamrnn_model *model, hadamrnn_window *window, uint16_t size, uint16_t hop);
 uint8_t hadamrnn_window_push(const hadamrnn_model *model, hadamrnn_window *window, const hadamrnn_memory *states,
                              const int32_t *raw, uint32_t id, int32_t *logits);

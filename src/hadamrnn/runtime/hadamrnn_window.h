@@ -17,7 +17,7 @@
 
 /* A sliding window: size / hop hops of `hop` steps. */
 typedef struct {
-    uint16_t hops; /* size / hop, as many states */
+    uint16_t hops; /* size / hop, which is also the number of states */
     uint16_t begun; /* states that read the stream */
     uint16_t hop; /* 0: refused */
     uint16_t steps; /* since the last hop ended */

@@ -83,7 +83,7 @@ export function ends(inputs) {
   }, [0, 1]);
 }
 
-/** Return a picture of a sequence whose codes lie between two ends, in the size of a canvas. */
+/** Return an image of a sequence with the size of a canvas; codes lie between the two ends. */
 export function sequencePicture(canvas, inputs, range) {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, side * devicePixelRatio));
   const picture = Object.assign(document.createElement("canvas"), { width, height });
