@@ -49,22 +49,25 @@ class Network(Architecture):
     num_layers: Depth = option(1, "stacked recurrent layers")
     bidirectional: bool = option(False, "read sequences backwards too; such a network has no integer form")
     dropout: Share = option(0.0, "dropout between stacked layers")
-    num_blocks: Size = option(1, "q, diagonal blocks of W")
-    weight_bits: WeightBits = option(4, "bits of the weights U and V: 2..16, ternary or none")
+    num_blocks: Size = option(1, "q, number of diagonal blocks of W")
+    weight_bits: WeightBits = option(4, "bits of the weights U and V: 2..16, ternary, or none for floats")
     recurrence: Recurrence = option("linear", "linear or relu")
     switches: Annotated[str, OneOf(("rows", "rows+columns"))] = option("rows", "rows or rows+columns")
-    input_bias: bool = option(True, "learn b_i; without it padding leaves the state at rest")
+    input_bias: bool = option(True, "learn an input bias b_i; without it, padding leaves the state at zero")
     leak: tuple[Annotated[int, Range(0, MAX_LEAK)], ...] = option(
-        (), "k of lambda = 1 - 2^-k for each block in turn, as 1,2,3,none; none does not leak"
+        (), "k of the decay 1 - 2^-k, for the blocks in turn, such as 1,2,3,none; none does not decay"
     )
     readouts: tuple[Annotated[str, OneOf(READOUTS)], ...] = option(
-        ("last",), "pooled features of the states: last, mean, positive and max, as mean,max"
+        ("last",), "what to read out of the states: last, mean, positive and max, such as mean,max"
     )
     thresholds: Annotated[int, Range(0, MAX_THRESHOLDS)] = option(
-        0, "per unit, for mean and positive: quantiles of its states; 0 is one at zero"
+        0,
+        "thresholds per unit for mean and positive, at quantiles of its states; 0 uses one threshold at zero",
     )
-    layer_sizes: tuple[Size, ...] = option((), "widths of stacked layers, instead of hidden_size, num_layers")
-    normalize: bool = option(False, "normalise each unit between layers, and the scale of the features")
+    layer_sizes: tuple[Size, ...] = option(
+        (), "widths of stacked layers, instead of hidden_size and num_layers"
+    )
+    normalize: bool = option(False, "normalise each unit between layers, and scale the features")
     skip: bool = option(False, "add a layer's input to its output if they have the same width")
     stride: Annotated[int, Range(1, MAX_STRIDE)] = option(
         1, "each layer averages this many steps of the layer below"

@@ -47,10 +47,10 @@ class TrainingOptions(DataFolder, JsonOption):
 
 
 @command(
-    help="a training step, against a plain dense loop",
+    help="time of a training step, compared with a plain dense loop",
     description="Time a training step (forward, backward, Adam) of the engine and of a plain dense loop. The "
-    "columns GRU, RNN and obvious are the time of torch.nn.GRU, torch.nn.RNN and of the obvious class "
-    "(h = h @ W.T + z[:, t]) of the same width, over the engine's.",
+    "columns GRU, RNN and obvious are the times of torch.nn.GRU, torch.nn.RNN and the obvious loop "
+    "(h = h @ W.T + z[:, t]) with the same width, divided by the engine's.",
     examples=(
         "hadamrnn bench training --shapes mnist copy --rounds 5 --json",
         "hadamrnn bench training --model all --hidden-size 128",
@@ -144,8 +144,8 @@ class InferenceOptions(JsonOption):
 
 @command(
     help="sequences per second: C, numpy, onnxruntime, torch",
-    description="Run the same network with every engine that is installed, in turns, on one thread; the "
-    "native engine also runs on all cores.",
+    description="Run the same network with every installed engine, in turns, on one thread; the native "
+    "engine also runs on all cores.",
     examples=("hadamrnn bench inference --shapes mnist --json",),
 )
 def run_inference(args: InferenceOptions) -> None:
@@ -170,8 +170,8 @@ class PageOptions(JsonOption):
 
 @command(
     help="flash, RAM and cost of a step on microcontrollers",
-    description="Measure networks on every target whose tools are installed, beside two other cells of the "
-    "same size.",
+    description="Measure networks on every target whose tools are installed, and two other cells of the same "
+    "size.",
     examples=("hadamrnn bench edge --out docs/edge.md",),
 )
 def run_edge(args: PageOptions) -> None:
@@ -213,9 +213,9 @@ class EstimatorsOptions(DataFolder, PageOptions):
 
 
 @command(
-    help="the scikit-learn classifier beside others",
-    description="Fit HadamRNNClassifier, a GRU, MiniRocket and logistic regression to the data sets of "
-    "real series that come with sktime, and to UCI HAR.",
+    help="accuracy of the scikit-learn classifier, compared with others",
+    description="Fit HadamRNNClassifier, a GRU, MiniRocket and logistic regression to the sets of real series "
+    "that are bundled with sktime, and to UCI HAR.",
     examples=("hadamrnn bench estimators --seeds 5 --out docs/estimators.md",),
 )
 def run_estimators(args: EstimatorsOptions) -> None:
@@ -239,9 +239,9 @@ class ArchiveOptions(DataFolder, PageOptions):
 
 
 @command(
-    help="the classifier on the UCR archive, by size",
+    help="accuracy of the classifier on the UCR archive, by size",
     description="Fit HadamRNNClassifier to sets of the UCR archive, from the folder ucr of the data folder, "
-    "at several sizes and without each of its mechanisms. A plot goes beside --out, as SVG.",
+    "at several sizes and without each of its mechanisms. A plot is written next to --out, as SVG.",
     examples=("hadamrnn bench archive --out docs/archive.md",),
 )
 def run_archive(args: ArchiveOptions) -> None:
@@ -271,8 +271,8 @@ class MemoryOptions(JsonOption):
 
 @command(
     help="peak memory and time of reading your own data",
-    description="Write CSV and npz files of random values, load each in a process of its own, and compare "
-    "the peak memory with the size of the file.",
+    description="Write CSV and npz files of random values, load each in its own process, and compare the peak "
+    "memory with the size of the file.",
     examples=("hadamrnn bench reading --sizes 25 250 --json",),
 )
 def run_reading(args: MemoryOptions) -> None:
@@ -283,8 +283,8 @@ def run_reading(args: MemoryOptions) -> None:
 
 @command(
     help="peak memory and time of fitting a classifier to your own data",
-    description="Write CSV and npz files of random values, read each and fit HadamRNNClassifier to it in a "
-    "process of its own, and compare the peak memory with the size of the file.",
+    description="Write CSV and npz files of random values, read each and fit HadamRNNClassifier to it in its "
+    "own process, and compare the peak memory with the size of the file.",
     examples=("hadamrnn bench fitting --sizes 25 250 --json",),
 )
 def run_fitting(args: MemoryOptions) -> None:
@@ -299,9 +299,9 @@ class AnomaliesOptions(PageOptions, DataFolder):
 
 
 @command(
-    help="the anomaly detector beside others",
-    description="Select settings of HadamRNNDetector and of others on one part of the Skoltech Anomaly "
-    "Benchmark, and measure them on all of it.",
+    help="the anomaly detector, compared with others",
+    description="Select settings of HadamRNNDetector and of other detectors on one part of the Skoltech "
+    "Anomaly Benchmark, and measure them on all of it.",
     examples=("hadamrnn bench anomalies --out docs/anomalies.md",),
 )
 def run_anomalies(args: AnomaliesOptions) -> None:
@@ -318,7 +318,7 @@ class AlarmsOptions(PageOptions, DataFolder):
 
 
 @command(
-    help="false alarms of tuned decisions on other recordings",
+    help="false alarms of tuned decisions on new recordings",
     description="Train networks on recordings of people and of words, tune decisions for several rates of "
     "false alarms on some recordings, and measure them on others.",
     examples=("hadamrnn bench alarms --out docs/alarms.md",),
@@ -340,9 +340,9 @@ class VibrationOptions(PageOptions, DataFolder):
 
 
 @command(
-    help="faults of bearings at loads absent from training",
+    help="accuracy for faults of bearings at loads absent from training",
     description="Train networks on vibration of MFPT's bearings, from the folder mfpt of the data folder: "
-    "the default recipe beside others at the training's loads, and beside other methods at the test's.",
+    "compare the default recipe with others at the training loads, and with other methods at the test loads.",
     examples=("hadamrnn bench vibration --out docs/vibration.md",),
 )
 def run_vibration(args: VibrationOptions) -> None:
@@ -359,9 +359,9 @@ class KeywordsOptions(PageOptions, DataFolder):
 
 
 @command(
-    help="keywords behind the integer front end and behind float64",
-    description="Recognise the raw test clips of Google-12 with the bundled keyword networks, behind the "
-    "front end in integers and in float64.",
+    help="accuracy for keywords with the integer front end and with float64",
+    description="Recognise the raw test clips of Google-12 with the bundled keyword networks, using the front "
+    "end in integers and in float64.",
     examples=("hadamrnn bench keywords --out docs/keywords.md",),
 )
 def run_keywords(args: KeywordsOptions) -> None:
@@ -378,8 +378,8 @@ class CountOptions(JsonOption):
 
 
 @command(
-    help="estimated instructions of a step beside counted ones",
-    description="Draw networks that the estimate was not fitted to, and count their instructions in an "
+    help="estimated instructions of a step, compared with counted ones",
+    description="Make random networks that the estimate was not fitted to, and count their instructions in an "
     "emulator of a Cortex-M4.",
     examples=("hadamrnn bench instructions --networks 40",),
 )
@@ -397,7 +397,7 @@ class RegressionOptions(PageOptions, DataFolder):
 
 
 @command(
-    help="the regressor beside a ridge regression on simple features",
+    help="the regressor, compared with a ridge regression on simple features",
     description="Fit HadamRNNRegressor, and a ridge regression on mean, last value and trend of each "
     "channel, to sets of series with values.",
     examples=("hadamrnn bench regression --out docs/regression.md",),
@@ -414,7 +414,7 @@ run = Command(
     None,
     help="measure training, inference, devices, instructions, estimators, regression, archive, anomalies, "
     "alarms, vibration, keywords, reading, fitting",
-    description="Check the library's claims by measurements on this machine.",
+    description="Check the library's claims by measuring on this machine.",
     examples=("hadamrnn bench training --shapes mnist copy --json",),
     parts={
         "training": run_training,

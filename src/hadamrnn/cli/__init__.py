@@ -74,8 +74,9 @@ def _line(message: str) -> str:
 def build_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog="hadamrnn",
-        description="Recurrent networks that fit in kilobytes: train, quantize, export.",
-        epilog="hadamrnn COMMAND --help shows the options of a command and an example.",
+        description="Train recurrent neural networks that fit in kilobytes, turn them into integers, and "
+        "export them as C for a microcontroller.",
+        epilog="hadamrnn COMMAND --help shows a command's options and examples.",
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:

@@ -25,13 +25,13 @@ class AlarmOptions:
     """The options that decide when a detector raises an alarm; the default is that of `HadamRNNDetector`."""
 
     smoothing: int | None = option(
-        None, "--goal anomaly: k of the level, a mean over about 2^k distances (default 3)"
+        None, "--goal anomaly: average the distances from the prediction over about 2^N samples (default 3)"
     )
     quantile: Share | None = option(
-        None, "--goal anomaly: share of the levels of normal data that --margin multiplies (default 0.99)"
+        None, "--goal anomaly: the threshold is this quantile of normal levels, times --margin (default 0.99)"
     )
     margin: Positive | None = option(
-        None, "--goal anomaly: threshold over that quantile; more gives fewer alarms (default 1.25)"
+        None, "--goal anomaly: factor of the threshold; a larger one gives fewer alarms (default 1.25)"
     )
 
 

@@ -23,7 +23,7 @@ from hadamrnn.errors import InputError, short
 from hadamrnn.settings import Range, Threads, field_types, option, read_scalar, read_text
 from hadamrnn.training.config import OPTIONS, SETTING_TYPES
 
-MODEL_HELP = "kind of network: hadamrnn, or one that an installed package offers"
+MODEL_HELP = "kind of network: hadamrnn (default), or a kind from an installed package"
 MODEL_OPTION_HELP = "an option that only this --model has, such as recurrent_rank=16 for fastgrnn"
 TASK_OPTION_HELP = "an option that only this task has, such as delay=200 for copy"
 LAYOUT_HELP = (
@@ -42,8 +42,8 @@ def task_argument(**default: Any) -> Any:
     """Return a dataclass field for the argument TASK: the name of a task, or a file of the user."""
     public = [name for name in task_names() if name not in ("npz", "recordings")]
     help = (
-        f"{', '.join(public)}, or data of your own: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, "
-        "FILE.parquet, FILE.wav or a folder of them"
+        f"your own data: FILE.npz with arrays; recordings in FILE.csv, FILE.tsv, FILE.parquet, FILE.wav or a "
+        f"folder of them; or a public task: {', '.join(public)}"
     )
     return positional("TASK", help, **default)
 

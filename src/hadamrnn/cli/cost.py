@@ -37,19 +37,23 @@ class CostOptions(DeviceOptions, JsonOption):
     """Options for those properties of a network that a task would otherwise set."""
 
     run_folder: Path | None = positional(
-        "RUN", "run folder; if it is quantized, its file is measured; or a reservoir's file", default=None
+        "RUN",
+        "run folder (its integer network is measured, if there is one), or the file of a reservoir",
+        default=None,
     )
     model: str = option(HADAMRNN, MODEL_HELP)
     model_option: tuple[str, ...] = repeated(MODEL_OPTION_HELP)
-    input_size: int | None = option(None, "d_in: channels, symbols, or width of the embedding")
-    output_size: int | None = option(None, "d_out: classes or predicted values")
+    input_size: int | None = option(
+        None, "number of inputs per step: channels, symbols, or width of the embedding"
+    )
+    output_size: int | None = option(None, "number of outputs: classes or predicted values")
     activation_bits: int | None = option(None, "bits of states and biases (default: floating point)")
     one_hot: bool = option(False, "inputs are symbols, one-hot encoded")
-    vocabulary_size: int | None = option(None, "rows of an embedding table, which is counted apart")
+    vocabulary_size: int | None = option(None, "rows of an embedding table, which is counted separately")
 
 
 @command(
-    help="bytes and operations of a network",
+    help="count the bytes and operations of a network",
     description="Print what a network costs to store and to run for one time step.",
     examples=(
         "hadamrnn cost --hidden-size 512 --input-size 1 --output-size 10 --activation-bits 12",

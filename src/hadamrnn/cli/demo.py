@@ -13,7 +13,7 @@ from hadamrnn.settings import Range, Seed, option
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions(JsonOption):
     epochs: Annotated[int, Range(1, 10_000)] | None = option(
-        None, "passes through the training set (default 100); fewer for a quick look"
+        None, "passes through the training set (default 100); fewer take less time"
     )
     seed: Seed = option(0, "seed of the network and of the order of samples (default 0)")
     out: Path = option(Path("demo"), "new or empty folder to write to (default demo)")
@@ -21,7 +21,7 @@ class DemoOptions(JsonOption):
 
 
 @command(
-    help="handwritten digits from data to C",
+    help="train on handwritten digits and turn the network into C",
     description="Train a network that reads scikit-learn's handwritten digits pixel by pixel, quantize it, "
     "export it as C, compile the C, classify the test digits with it, and check it bit for bit. Print a "
     "table and write a page, OUT/demo.html.",

@@ -41,7 +41,7 @@ class DeviceOptions(BudgetOptions):
     """Options for the device that `cost` and `export --report` compare a network with."""
 
     rate: Rate | None = option(None, "budget: steps of the network per second, for the load of a Cortex-M4")
-    window: Count | None = option(None, "budget: steps of a window (default: that of the run, else one hop)")
+    window: Count | None = option(None, "budget: steps in a window (default: as in the run, else one hop)")
     hop: Count | None = option(None, "budget: steps from one window to the next (default: half a window)")
 
 

@@ -11,7 +11,7 @@ PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn", "onnxruntime")
 
 
 @command(
-    help="versions, the kernel backend and the data folders",
+    help="show versions, the kernel backend and the data folders",
     description="Print the details of this installation, for bug reports.",
     examples=("hadamrnn doctor --json",),
 )

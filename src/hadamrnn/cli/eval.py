@@ -52,20 +52,21 @@ class EvalOptions(DataOptions, JsonOption):
     stream: bool = option(
         False, "run the recordings in FILE as a device would, with the decision of `hadamrnn tune`"
     )
-    rate: Rate | None = option(None, "--stream: rows per second (default: that of training or tuning)")
+    rate: Rate | None = option(None, "--stream: rows per second (default: as in training or tuning)")
     background: tuple[str, ...] = option((), "--stream: classes that raise no alarm (default: as tuned)")
     page: Path | None = option(
         None,
-        "write confusion matrix, windows, errors, reliability and cost to this HTML page; of a regression "
-        "errors, predicted and true values; with --stream the alarms",
+        "write an HTML page with the confusion matrix, windows, errors, reliability and cost; for a "
+        "regression with errors, predicted and true values; with --stream, with the alarms",
     )
 
 
 @command(
     help="measure a trained network on test data or your own data",
-    description="Print the metric of a run's best model over a split of its task, or over arrays x and y "
-    "or recordings of your own; of a classifier also the confusion matrix and the recall of every class. Of "
-    "an anomaly detector print F1, false alarms and missed anomalies over recordings with a column anomaly.",
+    description="Print the metric of a run's best model on a part of its own data, or on arrays x and y or "
+    "recordings in FILE. For a classifier, also print the confusion matrix and the recall of every class. "
+    "For an anomaly detector, print F1, false alarms and missed anomalies on recordings with a column "
+    "anomaly.",
     examples=(
         "hadamrnn eval runs/pmnist --split test",
         "hadamrnn eval runs/mine new.npz --integer",

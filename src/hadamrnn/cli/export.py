@@ -35,7 +35,7 @@ class ExportOptions(DeviceOptions, DataFolder, JsonOption):
         "random (random codes)",
     )
     examples: Path | None = option(
-        None, "npz file of series x and labels y that a page plays, by default those of the run's test set"
+        None, "npz file of series x and labels y for a page to play (default: the run's test set)"
     )
     force: bool = option(False, "replace an earlier export in --out")
     report: bool = option(
@@ -44,9 +44,9 @@ class ExportOptions(DeviceOptions, DataFolder, JsonOption):
 
 
 @command(
-    help="write a run as C, Arduino library, JavaScript, live page or ONNX",
-    description="Write a folder that builds and tests itself, or report the network's cost on devices. "
-    "A run without an integer network is quantized first, as `hadamrnn quantize RUN` does.",
+    help="write a network as C, Arduino library, JavaScript, live page or ONNX",
+    description="Write a network to a folder that builds and tests itself, or report its cost on devices. "
+    "A run that has no integer network yet is quantized first, as by `hadamrnn quantize RUN`.",
     examples=(
         "hadamrnn export runs/har --to c --out har_c --name har",
         "hadamrnn export runs/har --report",

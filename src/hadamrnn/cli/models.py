@@ -13,13 +13,13 @@ from hadamrnn.settings import option
 @dataclass(frozen=True, kw_only=True)
 class ModelsOptions(JsonOption):
     name: str | None = positional("NAME", "the model to copy to --out", default=None)
-    out: Path | None = option(None, "folder to copy to (default: this one)")
+    out: Path | None = option(None, "folder to copy to (default: the current folder)")
 
 
 @command(
     help="list and copy trained integer models",
-    description="List the integer models that ship with the package, with their inputs, or copy one. --json "
-    "also gives the command that made each.",
+    description="List the trained integer models that are bundled with the package, with their inputs, or "
+    "copy one of them. --json also prints the command that made each model.",
     examples=(
         "hadamrnn models",
         "hadamrnn models motion-6kb --out models",

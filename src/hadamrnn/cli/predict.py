@@ -35,19 +35,19 @@ class PredictOptions(JsonOption):
     layout: Literal["time-first", "channels-first"] | None = option(None, LAYOUT_HELP)
     out: Path | None = option(
         None,
-        "write to this .csv file, or .npz file with arrays prediction and logits, of recordings also files "
-        "and row (default: print)",
+        "file to write: .csv, or .npz with arrays prediction and logits, and files and row for recordings "
+        "(default: print)",
     )
     force: bool = option(False, "replace the file of --out")
     threads: Threads | None = option(None, "CPU threads (default: torch's choice)")
 
 
 @command(
-    help="labels or values for your own arrays or recordings",
-    description="Print what a run's best model predicts for recordings, which are cut into windows as in "
-    "training, or for the arrays of an npz file: x of shape (n, time, channels) or (n, time), in the units "
-    "of the training data, and optionally lengths (n,). Units: raw sensor values where the task "
-    "standardises; integers 0..255 or floats 0..1 for MNIST (for pmnist in its permuted order); ids for "
+    help="predict labels or values for your own arrays or recordings",
+    description="Print the predictions of a run's best model for recordings, which are cut into windows as "
+    "in training, or for the arrays of an npz file: x of shape (n, time, channels) or (n, time), and "
+    "optionally lengths (n,). Values have the units of the training data: raw sensor values if the task "
+    "standardises them; integers 0..255 or floats 0..1 for MNIST (for pmnist in its permuted order); ids for "
     "text.",
     examples=(
         "hadamrnn predict runs/mine data.npz --out predictions.npz",

@@ -15,9 +15,7 @@ from hadamrnn.settings import Count, option
 @dataclass(frozen=True, kw_only=True)
 class QuantizeOptions(Precision, DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder that `hadamrnn train` wrote")
-    finetune: bool = option(
-        False, "fine-tune first: continue training with the rounding of the integer network"
-    )
+    finetune: bool = option(False, "fine-tune first: continue training with the integer network's rounding")
     finetune_steps: Count = option(200, "optimizer steps of --finetune (default 200)")
     split: Literal["validation", "test"] = option(
         "test", "data to compare both networks on: validation or test (default test)"

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(OwnData, BudgetOptions, DataOptions, JsonOption):
     task: str = task_argument()
-    max_bytes: Count = option(MISSING, "budget: bytes of weights")
+    max_bytes: Count = option(MISSING, "budget: bytes of weights in the integer file")
     max_instructions: Count | None = option(None, "budget: instructions of a step on a Cortex-M4")
     trials: Annotated[int, Range(1, 10**6)] = option(
-        30, "networks to try, by all workers together (default 30)"
+        30, "number of networks to try, by all workers together (default 30)"
     )
-    minutes: Minutes | None = option(None, "time for trials; the final training comes after it")
+    minutes: Minutes | None = option(None, "time for trials; the best network is trained again after that")
     preset: str | None = option(None, "recipe to start from: paper, quick or best (default quick)")
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "epochs of a trial (default: the preset's)")
     steps: Count | None = option(None, "optimizer steps of a trial, instead of epochs")
@@ -52,14 +52,13 @@ class SearchOptions(OwnData, BudgetOptions, DataOptions, JsonOption):
 
 
 @command(
-    help="the best network within a budget",
-    description="Search hidden sizes, blocks, bits and learning rates for the best validation metric of the "
-    "integer network. Networks that do not fit the budget are never trained. Bytes are those of the weights "
-    "in the integer file, without an embedding table. With --rate, samples per second, a Cortex-M4 can keep "
-    "up with the network that is returned, overlapping windows included. Instructions of a step are counted "
-    "in an emulator where the tools are installed, else estimated. Repeat the command to continue a "
-    "search that was stopped. Several machines search together if they share --storage and all "
-    "but one are given --worker.",
+    help="search for the best network within a budget",
+    description="Search hidden sizes, blocks, bits and learning rates for the integer network with the best "
+    "validation metric. Networks that do not fit the budget are never trained. --max-bytes does not count an "
+    "embedding table. With --rate, a Cortex-M4 can keep up with the resulting network at this number of "
+    "samples per second, including overlapping windows. Instructions per step are counted in an emulator if "
+    "its tools are installed, else estimated. Repeat the command to continue a stopped search. Several "
+    "machines search together if they share --storage and all but one use --worker.",
     examples=(
         "hadamrnn search digits --max-bytes 512 --trials 30 --out searches/digits",
         "hadamrnn search har2 --max-bytes 4096 --max-instructions 20000 --minutes 60 --out searches/har",

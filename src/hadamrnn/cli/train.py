@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 class TrainOptions(OwnData, AlarmOptions, BudgetOptions, DataFolder, JsonOption):
     task: str | None = task_argument(default=None)
     out: Path | None = option(None, "new or empty folder for the run")
-    resume: Path | None = option(None, "continue this run; takes no other settings")
+    resume: Path | None = option(None, "resume this run, with all of its settings")
     goal: Literal["anomaly"] | None = option(
-        None, "anomaly: fit a detector to recordings that hold normal rows alone, in closed form"
+        None, "anomaly: fit an anomaly detector to recordings that contain only normal rows"
     )
-    preset: str | None = option(None, "paper, quick or best (default quick)")
+    preset: str | None = option(None, "recipe: quick (default), best, or paper (the paper's own)")
     config: Path | None = option(None, "YAML file of settings, such as RUN/config.yaml")
     task_option: tuple[str, ...] = repeated(TASK_OPTION_HELP)
     model: str | None = option(None, MODEL_HELP)
@@ -55,8 +55,8 @@ class TrainOptions(OwnData, AlarmOptions, BudgetOptions, DataFolder, JsonOption)
 
 @command(
     help="train a network, or resume a run",
-    description="Train a network. The preset of the task gives every setting a value; --config and the "
-    "settings below replace it, in this order.",
+    description="Train a network. The task's preset gives every setting a value; --config overrides the "
+    "preset, and the settings below override both.",
     examples=(
         "hadamrnn train digits --out runs/digits",
         "hadamrnn train pmnist --preset best --hidden-size 512 --weight-bits 4 --out runs/pmnist",

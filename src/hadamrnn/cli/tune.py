@@ -17,19 +17,20 @@ class TuneOptions(DataOptions, JsonOption):
     run_folder: Path = positional("RUN", "folder of a quantized run that was trained on recordings")
     recordings: Path = positional("RECORDINGS", "labelled recordings that the run was not trained on")
     false_alarms_per_hour: Positive = option(MISSING, "limit on false alarms per hour")
-    rate: Rate | None = option(None, "rows per second (default: the --rate or the WAV files of the training)")
+    rate: Rate | None = option(None, "rows per second (default: as in training)")
     background: tuple[str, ...] = option(
         (),
-        "classes that raise no alarm (default: those of a usual name, such as silence; else the commonest)",
+        "classes that raise no alarm (default: a usual name such as silence, else the most frequent class)",
     )
 
 
 @command(
     help="choose when windows raise an alarm",
-    description="Choose thresholds on the margin between the two best classes, how many of the last windows "
-    "must agree, and how long an alarm silences the next, so that most incidents in RECORDINGS are detected "
-    "within the limit on false alarms per hour. The choice is kept in the run's integer network: exported C "
-    "and JavaScript have it. Measure it on other recordings with: hadamrnn eval RUN RECORDINGS --stream.",
+    description="Choose when classified windows raise an alarm: by how much the best class must lead, how "
+    "many of the last windows must agree, and how long no further alarm is raised. The choice detects the "
+    "most incidents in RECORDINGS within the limit on false alarms per hour. It is stored in the run's integer "
+    "network and exported to C and JavaScript. Measure it on other recordings with: hadamrnn eval RUN "
+    "RECORDINGS --stream.",
     examples=(
         "hadamrnn tune runs/people held_out --false-alarms-per-hour 10 --rate 50",
         "hadamrnn tune runs/words noisy --false-alarms-per-hour 1 --background silence,unknown",

@@ -93,7 +93,7 @@ FAST = {"hidden_size": 128, "batch_size": 128, "learning_rate": 0.01, "adam_beta
 
 COPY = Task(
     load_copy,
-    help="repeat symbols after a delay, drawn on the fly",
+    help="repeat random symbols after a delay",
     recipes={
         "paper": {"hidden_size": 128, "epochs": 10, "batch_size": 128, "learning_rate": 0.0001},
         "quick": {**FAST, "steps": 1500, "evaluate_every": 250},

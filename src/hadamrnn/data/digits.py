@@ -24,7 +24,7 @@ def load_digits() -> Splits:
 
 DIGITS = Task(
     load_digits,
-    help="scikit-learn's 8 x 8 digits, 64 pixels; no download",
+    help="scikit-learn's handwritten digits, 8 x 8 pixels; no download",
     recipes={
         "paper": {"hidden_size": 64, "epochs": 60},  # the paper's recipe for MNIST, scaled down
         "quick": {"hidden_size": 64, "epochs": 40, "batch_size": 32, "learning_rate": 0.003},

@@ -341,7 +341,7 @@ def _names(arrays: dict[str, NDArray[np.generic]]) -> str:
 
 NPZ = Task(
     load_npz,
-    help="your own arrays; `train FILE.npz` is short for it",
+    help="your own arrays; the same as `train FILE.npz`",
     recipes={
         "paper": {"hidden_size": 128, "epochs": 60},
         "quick": {**SMALL_STACK, "batch_size": 32, "epochs": 20, "min_steps": 600},

@@ -23,24 +23,24 @@ class RecordingOptions:
 
     label: str | None = option(
         None,
-        "recordings: source of the labels: a column, file (its name up to the first _) or folder (that "
-        "of each class; default: a column of a usual name, such as label)",
+        "recordings: where labels come from: a column, file (the file's name up to the first _) or folder "
+        "(one per class); default: a column with a usual name, such as label",
     )
     target: str | None = option(
         None, "recordings: a column of values to predict, at the last row of each window, instead of labels"
     )
     group: str | None = option(
         None,
-        "recordings: groups that training and test data must not share: a column (such as person), file, "
-        "folder, a pattern whose brackets match part of the file's name, as in 'load(\\d)', or time to split "
-        "in time (default: depends on the recordings, and is reported)",
+        "recordings: what training and test data must not share: a column (such as person), file, folder, "
+        "a pattern whose brackets match part of the file's name, such as 'load(\\d)'; or time, to divide "
+        "every recording in time (default: depends on the recordings, and is reported)",
     )
     window: Steps | None = option(None, f"recordings: rows in a window (default {STEPS})")
     hop: Steps | None = option(
         None, "recordings: rows from the start of one window to the next (default: half a window)"
     )
     columns: tuple[str, ...] = option(
-        (), "recordings: columns to read (default: all that hold numbers, except clocks)"
+        (), "recordings: columns to read (default: all numeric columns except clocks)"
     )
 
     features: Annotated[str, OneOf(("none", *KINDS))] | None = option(
@@ -48,19 +48,19 @@ class RecordingOptions:
         "recordings: none, mel (sound) or bands (vibration): the network reads log energies of bands, "
         "computed in integers (default: mel for WAV files, else none)",
     )
-    rate: Rate | None = option(None, "recordings: samples per second (default: that of the WAV files)")
+    rate: Rate | None = option(None, "recordings: samples per second (default: as in the WAV files)")
     resample: Annotated[int, Range(MIN_RATE, MAX_RATE)] | None = option(
         None, "recordings: resample WAV files to this many samples per second (default: as they are)"
     )
     frame: Annotated[int, Range(MIN_FRAME, MAX_FRAME)] | None = option(
-        None, "features: samples in a frame (default: follows from the rate)"
+        None, "features: samples in a frame (default: depends on the rate)"
     )
     frame_hop: Annotated[int, Range(MIN_HOP, MAX_FRAME)] | None = option(
-        None, "features: samples from the start of one frame to the next (default: follows from the rate)"
+        None, "features: samples from the start of one frame to the next (default: depends on the rate)"
     )
     bands: Annotated[int, Range(8, 64)] | None = option(None, "features: frequency bands (default 32)")
     unit: Annotated[float, Range(0.0, 1e30, "(]")] | None = option(
-        None, "features: the value of a sample code 1 (default: 1 for whole numbers of 16 bits)"
+        None, "features: value of one sample code (default: 1 for 16-bit integers)"
     )
 
     def __post_init__(self) -> None:
@@ -100,8 +100,8 @@ class RecordingOptions:
 class HeldOutFiles:
     """Files or folders that provide the whole validation or test part."""
 
-    validation: Path | None = option(None, "own data: a file or folder that is the validation part")
-    test: Path | None = option(None, "own data: a file or folder that is the test part")
+    validation: Path | None = option(None, "your own data: a file or folder to use as the validation part")
+    test: Path | None = option(None, "your own data: a file or folder to use as the test part")
 
     def __post_init__(self) -> None:
         validate_fields(self)

@@ -306,7 +306,7 @@ def _assumptions(recorded: Recorded, given: RecordingOptions, names: Sequence[st
 RECORDINGS = Task(
     load_recordings,
     adapt=adapt_recipe,
-    help="your own recordings; `train PATH` is short for it",
+    help="your own recordings; the same as `train PATH`",
     recipes={
         "paper": PAPER_SENSORS,
         "quick": {**SMALL_STACK, "batch_size": 32, "stride": 2, "min_steps": 600},

@@ -26,12 +26,12 @@ class Precision:
         100.0, "percentage of the calibration sequences whose states must fit (default 100)"
     )
     calibration_samples: Count = option(
-        10_000, "most sequences of training and validation data to calibrate on (default 10000)"
+        10_000, "most sequences of training and validation data used to calibrate (default 10000)"
     )
     raw_unit: Positive | None = option(
         None,
-        "value of one raw code of the sensor; default 1 if the training data are whole numbers, "
-        "else a power of two far below their deviation",
+        "value of one raw code of the sensor (default: 1 if the training data are whole numbers, "
+        "else a power of two far below their deviation)",
     )
 
     def __post_init__(self) -> None:

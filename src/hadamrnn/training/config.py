@@ -69,71 +69,73 @@ class TrainingConfig:
     preset: str | None = option(None, "source of the values: paper, quick or best")
     task_options: dict[str, Any] = field(default_factory=dict)
     embedding_size: Annotated[int, Range(1, MAX_SIZE)] | None = option(
-        None, "width of the embedding; none takes the task's"
+        None, "width of the embedding; none uses the task's"
     )
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
     steps: Count | None = option(None, "optimizer steps, instead of epochs")
-    min_steps: Count | None = option(None, "train for more epochs if these make fewer steps")
-    evaluate_every: Count | None = option(None, "steps between validations; none is once an epoch")
-    batch_size: Annotated[int, Range(1, 2**20)] = option(64, "samples per step and process")
-    balanced: bool = option(False, "draw every class equally often")
+    min_steps: Count | None = option(None, "train for more epochs if these have fewer steps")
+    evaluate_every: Count | None = option(None, "steps between validations; none validates once per epoch")
+    batch_size: Annotated[int, Range(1, 2**20)] = option(64, "samples per step in each process")
+    balanced: bool = option(False, "sample every class equally often")
     learning_rate: Positive = option(1e-3, "initial learning rate of Adam")
     decay: Literal["none", "exponential", "cosine"] = option(
-        "cosine", "schedule of the learning rate: none, exponential (by the epoch) or cosine"
+        "cosine", "schedule of the learning rate: none, exponential (per epoch) or cosine"
     )
     decay_factor: Positive = option(0.98, "factor of the exponential decay, per epoch")
     adam_beta2: Between0And1 = option(
-        0.999, "Adam's memory of squared gradients; less if the loss falls fast"
+        0.999, "Adam's beta2, the decay of squared gradients; lower it if the loss falls fast"
     )
     weight_decay: NotNegative = option(0.0, "weight decay of AdamW")
     sign_learning_rate: NotNegative | None = option(
         None, "learning rate of the signs; none uses learning_rate"
     )
     sign_freeze_epoch: NotNegative | None = option(
-        None, "epoch at which signs stop learning: 0 freezes them, none never"
+        None, "epoch at which signs stop learning; 0 freezes them from the start, none never does"
     )
     negative_signs: Share | None = option(
-        None, "share of the signs that start at -1; none draws each sign. 0 makes W its own inverse"
+        None, "fraction of signs that start at -1; none makes each sign random; 0 makes W its own inverse"
     )
-    input_noise: NotNegative = option(
-        0.0, "standard deviation of the noise added to inputs that are numbers, drawn for each step"
-    )
+    input_noise: NotNegative = option(0.0, "standard deviation of noise added to numeric inputs in each step")
     input_dropout: Dropout = option(
-        0.0, "share of the input (numbers, or embedded words) dropped in each step"
+        0.0, "fraction of the input (numbers, or embedded words) dropped in each step"
     )
     time_shift: Annotated[int, Range(0, 10**6)] = option(
-        0, "largest random shift of each row in time, in steps"
+        0, "largest random shift of a sample in time, in steps"
     )
-    time_mask: Annotated[int, Range(0, 10**6)] = option(0, "widest band of masked steps")
-    channel_mask: Annotated[int, Range(0, MAX_SIZE)] = option(0, "widest band of masked channels")
-    channel_gain: NotNegative = option(0.0, "standard deviation of the logarithm of the gain of each channel")
+    time_mask: Annotated[int, Range(0, 10**6)] = option(0, "most consecutive steps to mask")
+    channel_mask: Annotated[int, Range(0, MAX_SIZE)] = option(0, "most adjacent channels to mask")
+    channel_gain: NotNegative = option(
+        0.0, "standard deviation of the logarithm of a random gain for each channel"
+    )
     channel_offset: NotNegative | None = option(
         0.0,
-        "standard deviation of the offset added to each channel; none chooses by validation between 1, "
-        "level_offset 1, and neither; the latter two without masked channels",
+        "standard deviation of a random offset for each channel; none lets validation choose between 1, "
+        "level_offset 1, and neither (the last two without masked channels)",
     )
-    level_offset: NotNegative = option(0.0, "standard deviation of an offset added to all channels alike")
+    level_offset: NotNegative = option(
+        0.0, "standard deviation of a random offset that is the same for all channels"
+    )
     class_mixing: Share = option(
-        0.0, "largest share of another sample of the same class that is mixed into each sample"
+        0.0, "largest fraction of another sample of the same class to mix into each sample"
     )
     rotation: NotNegative = option(0.0, "standard deviation, in degrees, of random rotations of each sensor")
     embedding_scale: Positive = option(1.0, "initial standard deviation of the embedding")
     gradient_clip: Positive | None = option(None, "largest norm of the gradient; none does not clip")
     weight_clip: Annotated[float, Range(1, 3e38, "(]")] | None = option(
-        None, "largest entry of U and of V, in root mean squares of its matrix; none does not clip"
+        None, "largest entry of U and of V, relative to the matrix's root mean square; none does not clip"
     )
     weight_average: Between0And1 | None = option(
-        None, "keep an exponential average of the weights with this factor per step, as 0.999"
+        None, "use an exponential average of the weights, with this factor per step, such as 0.999"
     )
     keep: Literal["best", "last"] = option("best", "final weights: best by validation, or last")
     patience: Count | None = option(
         None,
-        "stop after this many validations without progress (with a cosine: near its end); none never stops",
+        "stop after this many validations without progress (with a cosine, only near its end); none: never",
     )
     tolerance: NotNegative = option(0.0, "least gain of the validation metric that counts as progress")
     seed: Seed = option(0, "seed of initial weights, order of samples and dropout")
     dtype: Literal["float32", "float64"] = option("float32", "float32 or float64")
-    threads: Threads | None = option(None, "CPU threads of each process; none is torch's choice")
+    threads: Threads | None = option(None, "CPU threads of each process; none lets torch choose")
 
     def __post_init__(self) -> None:
         validate_fields(self)

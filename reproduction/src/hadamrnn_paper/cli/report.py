@@ -22,7 +22,7 @@ class ReportOptions(JsonOption):
 
 
 @command(
-    help="the paper's figures beside measured ones, as Markdown and HTML",
+    help="compare the paper's figures with measured ones, as Markdown and HTML",
     description="Write RESULTS.md, RESULTS.html and figures/ from the results of `hadamrnn reproduce`. "
     "The same results give the same bytes.",
     examples=("hadamrnn report", "hadamrnn report --results checked --out report"),

@@ -35,18 +35,18 @@ class ReproduceOptions(DataOptions, JsonOption):
         "beyond (larger and smaller networks), baselines, selection (cross-validation over people), or all",
         default=None,
     )
-    rows: tuple[str, ...] = option((), "only the rows of these keys, or patterns such as 'pmnist-*'")
+    rows: tuple[str, ...] = option((), "only the rows with these keys, or patterns such as 'pmnist-*'")
     preset: str | None = option(None, "recipe: paper (default), best or quick")
     seed: tuple[Seed, ...] = repeated("seed to use instead of the row's own", "N")
     budget: Minutes | None = option(
         None,
-        "minutes of training for each row: it gets as many epochs as this machine makes in them",
+        "minutes of training for each row, converted to epochs at this machine's speed",
     )
     set: tuple[str, ...] = repeated("a setting of `hadamrnn train`, such as epochs=10")
     again: Path | None = option(
-        None, "train rows that have a result again, from the start, into this folder; the results stay"
+        None, "train rows that have a result again, into this folder, and leave the results unchanged"
     )
-    list: bool = option(False, "show the rows and the presets that have a result; run nothing")
+    list: bool = option(False, "list the rows and the presets that have a result, without running anything")
     results: Path = option(
         Path("reproduction/results"), "folder of the results (default reproduction/results)"
     )
@@ -56,9 +56,9 @@ class ReproduceOptions(DataOptions, JsonOption):
 
 @command(
     help="train the rows of the paper's tables",
-    description="Train and measure the rows of a table that have no result yet. Stop and repeat the command "
-    "at will, and run it several times at once, even on several machines that share a folder: every row is "
-    "run once. The row of a process that was killed is free again after 30 seconds.",
+    description="Train and measure the rows of a table that have no result yet. You can stop and repeat the "
+    "command, and run it several times at once, also on several machines that share a folder: each row runs "
+    "only once. The row of a killed process is released after 30 seconds.",
     examples=(
         "hadamrnn reproduce --list",
         "hadamrnn reproduce results --rows 'pmnist-*' --preset best --budget 30",
