@@ -32,6 +32,13 @@ def test_cost_prints_the_papers_size_and_both_counts(capsys: pytest.CaptureFixtu
     assert figures["operations_per_step"]["fast_transform"]["recurrent"]["additions"] == 4608
 
 
+def test_only_symbols_need_no_multiplication_by_the_input(command: Command) -> None:
+    dense, one_hot = (json.loads(command(*COST, *flags, "--json").out) for flags in ((), ("--one-hot",)))
+
+    assert dense["operations_per_step"]["paper"]["input"]["multiplications"] == 512
+    assert one_hot["operations_per_step"]["paper"]["input"]["multiplications"] == 0
+
+
 def test_cost_of_a_quantized_run_is_measured_on_its_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -251,6 +251,22 @@ def test_no_power_of_two_of_a_feature_has_a_smaller_rounding_error(bits: int) ->
     assert all((error(0) <= error(finer) + 1e-12).all() for finer in (-2, -1, 1, 2))
 
 
+@pytest.mark.parametrize("bits", [3, 4, 6])
+def test_the_answers_change_less_than_if_each_weight_went_to_the_nearest_code(bits: int) -> None:
+    """Thirty correlated features of very different spread."""
+    rng = np.random.default_rng(bits)
+    rows = rng.normal(size=(300, 6)) @ rng.normal(size=(6, 30)) + 0.2 * rng.normal(size=(300, 30))
+    features = torch.from_numpy(rows * 10.0 ** rng.uniform(-1, 1, 30))
+    values = torch.from_numpy(rng.normal(size=(30, 2))) / features.std(0)[:, None] ** 0.5
+    z = features / features.std(0)
+    found = share_codes(values, features.std(0), z.T @ z + torch.eye(30), bits)
+    unit = found.step * torch.exp2(-found.exponents)[:, None]
+    nearest = unit * (values / unit).round().clamp(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+    changed, most = ((features @ (each - values)).square().mean() for each in (found.weight, nearest))
+    assert changed < most / 4
+
+
 def test_copies_with_noise_among_many_series_do_not_lower_the_penalty() -> None:
     rng = np.random.default_rng(0)
     bases = rng.normal(size=(700, 12))

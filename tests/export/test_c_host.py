@@ -210,6 +210,14 @@ def test_golden_vectors_are_what_a_batch_run_gives() -> None:
     assert make_golden(model, golden.inputs).source == "given codes"
 
 
+def test_golden_vectors_check_the_encoding_of_small_large_and_extreme_raw_codes() -> None:
+    model = random_model(np.random.default_rng(11), input_kind="dense", input_size=9)
+    largest = np.abs(draw_golden(model).raw.astype(np.int64)).max(axis=1)
+
+    bits = np.array([4, 10, 16, 31, 31, 31])
+    assert (largest >= 2.0 ** (bits - 1)).all() and (largest <= 2.0**bits).all()
+
+
 def test_c_holds_no_float_no_heap_no_division_and_no_static_variable() -> None:
     rng = np.random.default_rng(13)
     for block in (64, 12, 40):

@@ -100,6 +100,20 @@ def test_the_accumulator_may_come_one_below_its_limit_with_the_rounding_of_the_l
         layer(-rest - 1)
 
 
+def test_a_gain_may_come_near_its_limit_with_the_half_that_rounds_it() -> None:
+    network = Network(4, 8, 2, 2, normalize=True, activation_bits=16)
+    model = draw_integers(network, np.random.default_rng(0))
+
+    def gained(offset: int) -> IntegerModel:
+        codes = {"gain_int": np.full(8, 2**15 - 1), "offset_int": np.full(8, offset)}
+        return with_layers(model, **codes, gain_shift=30, offset_shift=15)
+
+    # state (2^15 - 1) 2^15, offset 2^14 2^15 = 2^29, and rounding 2^29: 2^15 below the limit.
+    assert sum(output_bound(gained(2**14).layers[0])) == 2**31 - 2**15
+    with pytest.raises(InputError, match=r"A gain .* it could reach 2147483648"):
+        gained(-(2**14) - 1)
+
+
 def test_a_sum_over_the_longest_sequence_fits_and_one_step_more_is_not_promised() -> None:
     network = Network(1, 1, 1, readouts=("mean",), thresholds=1, activation_bits=16, input_bias=False)
     drawn = draw_integers(network, np.random.default_rng(0))

@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
+from hadamrnn.kernels import product as module
+from hadamrnn.kernels.call import sum_slices
 from hadamrnn.kernels.product import product, project, sum_of_products
 
 SHAPES = [(1, 1, 1), (7, 3, 5), (13, 130, 70), (40, 257, 65)]
@@ -45,3 +47,18 @@ def test_the_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         found.append((product(a.T, b), sum_of_products(a, b)))
     assert all(torch.equal(one, many) for one, many in zip(*found, strict=True))
+
+
+def test_a_sum_is_cut_into_slices_by_its_multiplications(monkeypatch: pytest.MonkeyPatch) -> None:
+    slices = []
+
+    def add(parts: torch.Tensor) -> torch.Tensor:
+        slices.append(len(parts))
+        return sum_slices(parts)
+
+    monkeypatch.setattr(module, "GRAIN", 6 * 8 * 100)
+    monkeypatch.setattr(module, "sum_slices", add)
+    for depth in (100, 101, 400):
+        sum_of_products(torch.ones(depth, 6), torch.ones(depth, 8))
+
+    assert slices == [1, 2, 4]

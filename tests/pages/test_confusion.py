@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import unescape
 
+import numpy as np
 import pytest
 
 from hadamrnn.pages.document import to_html
@@ -32,3 +33,13 @@ def test_a_page_counts_samples_and_errors_of_every_class_the_most_frequent_first
     rows = [[cell.text for cell in row] for row in grid.lines]
     assert rows == [["a", "6", "50.0 %", "c (2), b (1)"], ["b", "4", "100.0 %", ""], ["c", "0", "none", ""]]
     assert "3 samples are off the diagonal." in to_html(found)
+
+
+def test_the_three_most_frequent_errors_of_a_class_are_named() -> None:
+    matrix = np.zeros((5, 5), int)
+    matrix[1] = [2, 9, 1, 5, 3]
+    found = confusion_page("Title", "Lead", dict.fromkeys("abcde", 0.5), matrix.tolist())
+
+    grid = found.sections[0].parts[0].grid
+    assert grid is not None
+    assert grid.lines[1][3].text == "d (5), e (3), a (2)"

@@ -27,3 +27,14 @@ def test_shares_are_drawn_in_percent_and_errors_as_they_are() -> None:
         assert axes.collections[0].get_offsets().tolist() == [[1, 0.5 * unit], [3, 0.9 * unit]]
         assert axes.lines[0].get_xydata().tolist() == [[1, 0.5 * unit], [3, 0.9 * unit]]
         pyplot.close(figure)
+
+
+def test_points_are_filled_unless_they_are_to_be_hollow() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    figure, axes = pyplot.subplots()
+    scatter(axes, [Point(1, 0.5, "", "")], "black", "o", "a")
+    scatter(axes, [Point(1, 0.5, "", "")], "black", "o", "b", hollow=True)
+    pyplot.close(figure)
+
+    filled, hollow = (points.get_facecolor()[0, :3].tolist() for points in axes.collections)
+    assert (filled, hollow) == ([0, 0, 0], [1, 1, 1])

@@ -59,9 +59,10 @@ def test_a_page_without_errors_or_with_nothing_else_is_drawn(right: bool) -> Non
 def test_eval_writes_the_page_of_a_run(command: Command, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert command("train", "digits", "--steps", 2, "--threads", 1, "--out", run).status == 0
-    assert command("eval", run, "--page", tmp_path / "page.html").status == 0
+    answer = command("eval", run, "--page", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
 
+    assert answer.status == 0 and answer.out.splitlines()[0] in unescape(page)  # the accuracy
     for heading in ("Classes", "Windows", "Errors by confidence", "Reliability", "Size and budget"):
         assert f">{heading}<" in page
     assert "bytes of weights" in page and "Share of 64 kB each" in page
