@@ -214,8 +214,8 @@ class EstimatorsOptions(DataFolder, PageOptions):
 
 @command(
     help="accuracy of the scikit-learn classifier, compared with others",
-    description="Fit HadamRNNClassifier, a GRU, MiniRocket and logistic regression to the sets of real series "
-    "that are bundled with sktime, and to UCI HAR.",
+    description="Fit HadamRNNClassifier, a GRU, MiniRocket and logistic regression to the sets of real "
+    "series that are bundled with sktime, and to UCI HAR.",
     examples=("hadamrnn bench estimators --seeds 5 --out docs/estimators.md",),
 )
 def run_estimators(args: EstimatorsOptions) -> None:
@@ -271,8 +271,8 @@ class MemoryOptions(JsonOption):
 
 @command(
     help="peak memory and time of reading your own data",
-    description="Write CSV and npz files of random values, load each in its own process, and compare the peak "
-    "memory with the size of the file.",
+    description="Write CSV and npz files of random values, load each in its own process, and compare the "
+    "peak memory with the size of the file.",
     examples=("hadamrnn bench reading --sizes 25 250 --json",),
 )
 def run_reading(args: MemoryOptions) -> None:
@@ -360,8 +360,8 @@ class KeywordsOptions(PageOptions, DataFolder):
 
 @command(
     help="accuracy for keywords with the integer front end and with float64",
-    description="Recognise the raw test clips of Google-12 with the bundled keyword networks, using the front "
-    "end in integers and in float64.",
+    description="Recognise the raw test clips of Google-12 with the bundled keyword networks, using the "
+    "front end in integers and in float64.",
     examples=("hadamrnn bench keywords --out docs/keywords.md",),
 )
 def run_keywords(args: KeywordsOptions) -> None:
@@ -379,8 +379,8 @@ class CountOptions(JsonOption):
 
 @command(
     help="estimated instructions of a step, compared with counted ones",
-    description="Make random networks that the estimate was not fitted to, and count their instructions in an "
-    "emulator of a Cortex-M4.",
+    description="Make random networks that the estimate was not fitted to, and count their instructions in "
+    "an emulator of a Cortex-M4.",
     examples=("hadamrnn bench instructions --networks 40",),
 )
 def run_instructions(args: CountOptions) -> None:

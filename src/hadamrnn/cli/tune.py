@@ -28,9 +28,9 @@ class TuneOptions(DataOptions, JsonOption):
     help="choose when windows raise an alarm",
     description="Choose when classified windows raise an alarm: by how much the best class must lead, how "
     "many of the last windows must agree, and how long no further alarm is raised. The choice detects the "
-    "most incidents in RECORDINGS within the limit on false alarms per hour. It is stored in the run's integer "
-    "network and exported to C and JavaScript. Measure it on other recordings with: hadamrnn eval RUN "
-    "RECORDINGS --stream.",
+    "most incidents in RECORDINGS within the limit on false alarms per hour. It is stored in the run's "
+    "integer network and exported to C and JavaScript. Measure it on other recordings with: hadamrnn eval "
+    "RUN RECORDINGS --stream.",
     examples=(
         "hadamrnn tune runs/people held_out --false-alarms-per-hour 10 --rate 50",
         "hadamrnn tune runs/words noisy --false-alarms-per-hour 1 --background silence,unknown",
