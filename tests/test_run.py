@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hadamrnn import fixedpoint
+from hadamrnn.files import INTEGER_FILE
 from hadamrnn.run import RunOptions, train
 from hadamrnn.training.config import resolve_config
 
@@ -59,17 +60,15 @@ def test_an_integer_model_without_a_source_is_taken_on_its_own_and_refused_in_a_
 ) -> None:
     run = trained(command, tmp_path / "run")
     assert command("quantize", run).status == 0
-    model = fixedpoint.load(run / fixedpoint.FILE_NAME)
-    alone = tmp_path / fixedpoint.FILE_NAME
+    model = fixedpoint.load(run / INTEGER_FILE)
+    alone = tmp_path / INTEGER_FILE
     metadata = {name: value for name, value in model.metadata.items() if name != "source"}
     fixedpoint.save(type(model)(**{**vars(model), "metadata": metadata}), alone)
 
     assert command("export", alone, "--out", tmp_path / "c", "--golden", "random").status == 0
     shutil.copy(alone, run)
     assert f"hadamrnn quantize {run}" in refused(command("eval", run, "--integer"))
-    assert "hadamrnn quantize" in refused(
-        command("export", run / fixedpoint.FILE_NAME, "--out", tmp_path / "d")
-    )
+    assert "hadamrnn quantize" in refused(command("export", run / INTEGER_FILE, "--out", tmp_path / "d"))
 
 
 @pytest.fixture

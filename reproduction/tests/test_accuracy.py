@@ -39,7 +39,7 @@ def test_integers_lose_at_most_three_tenths_of_a_point_on_har2(
     splits = load_task("har2")
     parts = (splits.train, splits.validation, splits.test)
 
-    integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=bits))
+    integer = quantize(model, splits, QuantizeConfig(activation_bits=bits))
 
     network = IntegerNetwork(integer)
     right = {

@@ -16,6 +16,7 @@ import pytest
 from hadamrnn import fixedpoint
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
+from hadamrnn.files import INTEGER_FILE
 from hadamrnn.quantization.chain import IntegerNetwork
 from hadamrnn.run import Run
 from hadamrnn.training.evaluate import evaluate
@@ -47,7 +48,7 @@ def test_a_result_says_what_was_run_and_what_came_out(job: Job, places: Places) 
     folder, model = run, run.model
     assert result.test == evaluate(model, splits.test, "accuracy")
     assert result.validation == evaluate(model, splits.validation, "accuracy")
-    integer = fixedpoint.load(folder.path / fixedpoint.FILE_NAME)
+    integer = fixedpoint.load(folder.path / INTEGER_FILE)
     assert result.integer is not None
     assert result.integer.test == evaluate(IntegerNetwork(integer), splits.test, "accuracy")
     assert result.integer.hidden_shift == integer.layers[0].hidden_shift

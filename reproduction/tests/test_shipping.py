@@ -9,6 +9,7 @@ import pytest
 
 from hadamrnn import fixedpoint, models
 from hadamrnn.errors import InputError
+from hadamrnn.files import INTEGER_FILE
 from hadamrnn.network import Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import Calibration
@@ -31,8 +32,8 @@ def folder(tmp_path: Path, result: Result) -> Path:
     for path, settings in ((earlier, replace(config, learning_rate=0.5)), (run, config)):
         path.mkdir(parents=True)
         (path / "config.yaml").write_bytes(config_yaml(settings))
-    (earlier / fixedpoint.FILE_NAME).write_bytes(b"another run's")
-    fixedpoint.save(integer, run / fixedpoint.FILE_NAME)
+    (earlier / INTEGER_FILE).write_bytes(b"another run's")
+    fixedpoint.save(integer, run / INTEGER_FILE)
     out = tmp_path / "models"
     ship(result, "permuted-digits", INPUTS, tmp_path / "runs", out)
     return out

@@ -41,7 +41,7 @@ def test_c_is_the_engine_on_trained_networks_and_real_sequences(
         optimizer.zero_grad()
         model.loss(x, y).backward()
         optimizer.step()
-    integer, _ = quantize(model.eval(), splits, QuantizeConfig(calibration_samples=64))
+    integer = quantize(model.eval(), splits, QuantizeConfig(calibration_samples=64))
     raw = raw_from_inputs(integer, splits.test.batch(torch.arange(6))[0].numpy())
     golden = make_golden(integer, raw, every=False)
 

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
 
 from hadamrnn.errors import InputError, short
-from hadamrnn.front_end.description import FrontEnd
+from hadamrnn.front_end import FrontEnd
 from hadamrnn.settings import OneOf, Range, check, check_int, option, validate_fields
 
 Ternary = Annotated[str, OneOf(("ternary",))]

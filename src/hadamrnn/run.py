@@ -130,6 +130,13 @@ class Run(RunFolder):
         """Return a user's arrays or recordings, scaled as in training, and the original arrays."""
         return read_split(Path(file), self, self.model, layout, labelled)
 
+    def samples(
+        self, split: Part = "test", file: str | Path | None = None, layout: str | None = None
+    ) -> Split:
+        """Return a part of the run's own data, or the user's data in `file`."""
+        own: Split = getattr(self.splits, split) if file is None else self.read(file, layout)[0]
+        return own
+
     def evaluate(
         self,
         split: Part = "test",
@@ -140,7 +147,7 @@ class Run(RunFolder):
         threads: int | None = None,
     ) -> Evaluation:
         """Return the metric over a part of the run's own data, or over the data in `file`."""
-        samples: Split = getattr(self.splits, split) if file is None else self.read(file, layout)[0]
+        samples = self.samples(split, file, layout)
         by_group = "" if samples.groups is None else "the right group of classes counts"
         own = self.splits.note if file is None else ""
         facts: dict[str, Any] = {
@@ -192,8 +199,8 @@ class Run(RunFolder):
     ) -> Quantization:
         """Write the integer model into the run; return it with both models' metric over `split`."""
         with locked(self.path):
-            integer, _ = quantize(self.model, self.splits, config or QuantizeConfig())
-            samples, metric = getattr(self.splits, split), self.facts.metric
+            integer = quantize(self.model, self.splits, config or QuantizeConfig())
+            samples, metric = self.samples(split), self.facts.metric
             network = IntegerNetwork(integer, threads)
             scores = [self._measure(each, samples) for each in (self.model, network) if samples.labelled]
             exact, rounded = scores or (None, None)

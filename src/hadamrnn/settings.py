@@ -3,8 +3,8 @@
     epochs: Annotated[int, Range(1, 10**6)] | None = option(None, "passes through the training set")
 
 `coerce` checks and converts a value from a YAML file, a caller or the command line by such a declaration, and
-`check` does so without converting. `read_text` first parses the text of a command line. `from_json` reads a
-dataclass that this package wrote. Every error is one line.
+`check` does so without reading numbers in texts. `read_text` first parses the text of a command line.
+`from_json` reads a dataclass that this package wrote. Every error is one line.
 """
 
 from __future__ import annotations
@@ -125,23 +125,13 @@ def coerce(name: str, value: object, hint: Any) -> Any:
             number: object = value
             with suppress(ValueError):
                 number = float(value)
-            return _validated(name, number, hint, given=value)
-    return _validated(name, value, hint)
-
-
-def check(name: str, value: object, hint: Any) -> None:
-    """Refuse a value whose type or range differs from what `hint` declares; convert nothing.
-
-    >>> check("bits", 9, Annotated[int, Range(2, 8)] | Annotated[str, OneOf(("ternary",))])
-    Traceback (most recent call last):
-    hadamrnn.errors.InputError: bits must lie in 2..8 or be ternary, got 9.
-    """
-    _validated(name, value, hint)
+            return check(name, number, hint, given=value)
+    return check(name, value, hint)
 
 
 def check_int(name: str, value: object, low: int, high: int) -> None:
     """Refuse anything but an int in low..high, for ranges that are only known at run time."""
-    _validated(name, value, Annotated[int, Range(low, high)])
+    check(name, value, Annotated[int, Range(low, high)])
 
 
 def check_equal(name: str, value: object, expected: object) -> None:
@@ -181,7 +171,7 @@ def from_json(kind: type[T], values: object, source: str | Path) -> T:
     fields: dict[str, Any] = {}
     for name, each in known.items():
         if name in values:
-            fields[name] = _validated(f"{source} is damaged: {name}", values[name], hints[name])
+            fields[name] = check(f"{source} is damaged: {name}", values[name], hints[name])
         elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
             raise damaged(source, f"it has no {name}.")
     with naming(source):
@@ -228,8 +218,15 @@ def read_scalar(text: str) -> int | float | bool | str | None:
 _UNFIT = object()
 
 
-def _validated(name: str, value: object, hint: Any, given: object = None) -> Any:
-    """Convert `value` to the type in `hint`, or refuse it; the error quotes `given`, the original text."""
+def check(name: str, value: object, hint: Any, given: object = None) -> Any:
+    """Return `value` if it has the type and range that `hint` declares, else refuse it; parse no text.
+
+    The error quotes `given`, the original text, if there is one.
+
+    >>> check("bits", 9, Annotated[int, Range(2, 8)] | Annotated[str, OneOf(("ternary",))])
+    Traceback (most recent call last):
+    hadamrnn.errors.InputError: bits must lie in 2..8 or be ternary, got 9.
+    """
     bounds: list[str] = []
     for kind, bound in _choices(hint):
         fitting = _fitting(name, value, kind)
@@ -259,10 +256,10 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
     if kind is Any:
         return value
     if origin in (list, tuple) and isinstance(value, (list, tuple)):
-        return origin(_validated(name, each, arguments[0]) for each in value)
+        return origin(check(name, each, arguments[0]) for each in value)
     if origin is dict and isinstance(value, dict):
         return {
-            _validated(f"{name}: a name", key, arguments[0]): _validated(name, each, arguments[1])
+            check(f"{name}: a name", key, arguments[0]): check(name, each, arguments[1])
             for key, each in value.items()
         }
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):

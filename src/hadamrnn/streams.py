@@ -200,11 +200,8 @@ def window_logits(
     """Return every window's last step, its logits as `SlidingWindow` computes them, and the saturation."""
     codes, inputs = encode_raw(model, raw)
     if len(codes) < window:
-        return (
-            np.empty(0, np.int64),
-            np.empty((0, model.output_size), np.int32),
-            Saturation(states=0, inputs=inputs),
-        )
+        nothing = np.empty((0, model.output_size), np.int32)
+        return np.empty(0, np.int64), nothing, Saturation(states=0, inputs=inputs)
     windows, engine = cut_windows(codes, window, hop), Engine(model)
     parts = range(0, len(windows), WINDOWS_AT_ONCE)
     results = [engine.run(windows[first : first + WINDOWS_AT_ONCE]) for first in parts]

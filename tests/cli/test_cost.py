@@ -10,6 +10,7 @@ import pytest
 
 from hadamrnn import fixedpoint
 from hadamrnn.cli import main
+from hadamrnn.files import INTEGER_FILE
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network, architecture
 from hadamrnn.nn.model import SequenceModel
@@ -44,7 +45,7 @@ def test_cost_of_a_quantized_run_is_measured_on_its_file(
 ) -> None:
     model = SequenceModel(Network(1, 512, 10))
     integer = lower(model, Calibration(max_state=4.0, max_input=1.0, seq_length=784, samples=1))
-    fixedpoint.save(integer, tmp_path / fixedpoint.FILE_NAME)
+    fixedpoint.save(integer, tmp_path / INTEGER_FILE)
 
     assert main(["cost", str(tmp_path), "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
@@ -52,7 +53,7 @@ def test_cost_of_a_quantized_run_is_measured_on_its_file(
     text = capsys.readouterr().out
 
     assert figures["file_bytes"]["payload"] == 3663
-    assert figures["file_bytes"]["total"] == (tmp_path / fixedpoint.FILE_NAME).stat().st_size
+    assert figures["file_bytes"]["total"] == (tmp_path / INTEGER_FILE).stat().st_size
     assert round(figures["kilobytes"], 2) == 3.58
     assert "in the file      3.58 kB" in text
 
@@ -62,7 +63,7 @@ def test_cost_of_a_quantized_stack_is_its_file(tmp_path: Path, command: Command)
         32, output_size=12, layer_sizes=(128, 64), num_blocks=4, leak=(1, 2), readouts=("mean", "last"),
         normalize=True, activation_bits=12,
     )  # fmt: skip
-    fixedpoint.save(draw_model(stack), tmp_path / fixedpoint.FILE_NAME)
+    fixedpoint.save(draw_model(stack), tmp_path / INTEGER_FILE)
 
     figures = json.loads(command("cost", tmp_path, "--json").out)
     text = command("cost", tmp_path).out

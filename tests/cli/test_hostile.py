@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-from hadamrnn import fixedpoint
 from hadamrnn.cli import main
+from hadamrnn.files import INTEGER_FILE
 from hadamrnn.run import train
 from hadamrnn.training.config import OPTIONS, resolve_config
 from tests.conftest import Command
@@ -271,7 +271,7 @@ def test_an_export_that_is_refused_leaves_the_run_alone(
     answer = command("export", digits, "--out", tmp_path / "new", *words)
 
     assert answer.status == 2 and answer.out == "" and answer.err.count("\n") == 1
-    assert not (digits / fixedpoint.FILE_NAME).exists()
+    assert not (digits / INTEGER_FILE).exists()
 
 
 def test_no_control_character_of_a_run_reaches_the_terminal(

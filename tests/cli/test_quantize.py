@@ -12,6 +12,7 @@ import pytest
 from hadamrnn import fixedpoint
 from hadamrnn.cli import main
 from hadamrnn.data.tasks import load_task
+from hadamrnn.files import INTEGER_FILE
 from hadamrnn.quantization.chain import calibration_batches, raw_inputs
 from hadamrnn.quantization.results import quantize_lines
 from hadamrnn.run import train
@@ -39,7 +40,7 @@ def test_quantize_writes_a_file_that_eval_and_cost_read(
     evaluated = figures(capsys, "eval", str(run_folder), "--integer")
     cost = figures(capsys, "cost", str(run_folder))
 
-    model = fixedpoint.load(run_folder / fixedpoint.FILE_NAME)
+    model = fixedpoint.load(run_folder / INTEGER_FILE)
     assert model.input_bits == 6  # digits have 17 grey levels, 0 to 16
     assert model.metadata["integer"] == quantized["integer"] == evaluated["value"]
     assert abs(quantized["integer"] - quantized["float"]) <= 0.02
@@ -88,7 +89,7 @@ def test_text_output_names_both_metrics_and_the_file(
 
     assert "float     accuracy" in text
     assert "integer   accuracy" in text
-    assert str(run_folder / fixedpoint.FILE_NAME) in text
+    assert str(run_folder / INTEGER_FILE) in text
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_a_network_without_input_bias_has_none_in_integers_even_fine_tuned(
     capsys.readouterr()
     figures(capsys, "quantize", str(tmp_path / "run"), "--finetune", "--finetune-steps", "3")
 
-    model = fixedpoint.load(tmp_path / "run" / fixedpoint.FILE_NAME)
+    model = fixedpoint.load(tmp_path / "run" / INTEGER_FILE)
     assert not model.network.input_bias
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hadamrnn import Engine, encode_raw, fixedpoint
 from hadamrnn.data.har import ACTIVITIES, CHANNELS, read_har
+from hadamrnn.files import INTEGER_FILE
 from tests.conftest import Command
 
 PEOPLE, WINDOWS = 8, 16  # and so many windows of each activity
@@ -93,7 +94,7 @@ def test_a_recording_of_each_person_becomes_c_in_two_commands(
     }
 
     # The integers read the same raw values as C, without the standardisation of the run.
-    model = fixedpoint.load(Path("run") / fixedpoint.FILE_NAME)
+    model = fixedpoint.load(Path("run") / INTEGER_FILE)
     values, _ = recorded(PEOPLE)
     raw = values / float(str(model.metadata["raw_unit"]))
     assert np.array_equal(raw, np.rint(raw))  # the sensor's grid is whole codes

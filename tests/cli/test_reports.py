@@ -18,7 +18,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.export.target_front_end import FrontEndMeasurement
 from hadamrnn.export.targets import Measurement
 from hadamrnn.fixedpoint.cost import Device, Load
-from hadamrnn.front_end.description import FrontEnd
+from hadamrnn.front_end import FrontEnd
 from hadamrnn.network import Network
 from hadamrnn.reservoir import reservoir_size, reservoir_step_cost
 from tests.conftest import Command

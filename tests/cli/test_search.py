@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hadamrnn import fixedpoint
+from hadamrnn.files import INTEGER_FILE
 from tests.conftest import Command
 from tests.search.searches import small_search, study_of
 
@@ -28,7 +29,7 @@ def test_a_search_leaves_the_best_network_within_its_budget(command: Command, tm
     assert best["validation"] == max(trial["validation"] for trial in figures["trials"])
     assert all(trial["bytes"] <= 200 for trial in figures["trials"])
     run = Path(best["run"])
-    model = fixedpoint.load(run / fixedpoint.FILE_NAME)
+    model = fixedpoint.load(run / INTEGER_FILE)
     payload = fixedpoint.save(model, tmp_path / "again").payload
     assert payload == best["bytes"] <= 200
     assert best["instructions_by"].startswith(("counted", "estimated; not counted: "))

@@ -15,7 +15,7 @@ from hadamrnn.data.npz import load_npz, time_first
 from hadamrnn.data.tables import listed
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
-from hadamrnn.front_end.description import MAX_RATE, MIN_RATE
+from hadamrnn.front_end import MAX_RATE, MIN_RATE
 
 
 def load_samples(folder: Path, count: int) -> None:

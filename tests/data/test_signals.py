@@ -14,7 +14,7 @@ from hadamrnn.data.options import HeldOutFiles, RecordingOptions
 from hadamrnn.data.signals import adapt_recipe, common_rate, decide_features, pad_clip, segment_codes
 from hadamrnn.data.tables import Recording
 from hadamrnn.errors import InputError
-from hadamrnn.front_end.description import MAX_FRAME, MIN_FRAME, MIN_HOP, FrontEnd
+from hadamrnn.front_end import MAX_FRAME, MIN_FRAME, MIN_HOP, FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 
 

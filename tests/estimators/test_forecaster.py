@@ -19,8 +19,8 @@ from sklearn.linear_model import Ridge
 from hadamrnn import HadamRNNForecaster, InputError, SaturationWarning
 from hadamrnn.data.ett import ENDS, read_ett
 from hadamrnn.data.splits import Split
+from hadamrnn.estimators.closed_form import keep_linear
 from hadamrnn.estimators.forecaster import _cut
-from hadamrnn.estimators.linear import keep_linear
 from hadamrnn.estimators.ridge import PENALTIES
 from hadamrnn.estimators.selection import draw_network, features_of
 from hadamrnn.network import Network

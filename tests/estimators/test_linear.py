@@ -14,7 +14,7 @@ import torch
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import SaturationWarning
 from hadamrnn.estimators import HadamRNNRegressor
-from hadamrnn.estimators.linear import draw_linear, linear_networks
+from hadamrnn.estimators.closed_form import draw_linear, linear_networks
 from hadamrnn.estimators.selection import ParameterSpace, features_of, network_cost
 from hadamrnn.export import export_js
 from hadamrnn.fixedpoint.encoding import encode_values, value_format

@@ -19,6 +19,7 @@ from scipy.io import wavfile
 
 from hadamrnn import Engine, InputError, fixedpoint
 from hadamrnn.export.c import export_c
+from hadamrnn.files import INTEGER_FILE
 from hadamrnn.models import find
 from tests.export.programs import STRICT
 
@@ -42,7 +43,7 @@ def har(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_data
 def test_motion_sensors_become_c_and_a_recording(har: Path) -> None:
-    model = fixedpoint.load(har / fixedpoint.FILE_NAME)
+    model = fixedpoint.load(har / INTEGER_FILE)
     with np.load(har / "recording.npz") as recording:
         codes, activity = recording["codes"], recording["activity"]
 
@@ -73,7 +74,7 @@ def test_the_drop_in_script_prints_a_line_for_each_layer(capsys: pytest.CaptureF
 def test_a_stream_is_decided_as_its_windows_are(har: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert example("stream_serial")["main"]([str(har)]) == 0
     printed = capsys.readouterr().out.splitlines()
-    model = fixedpoint.load(har / fixedpoint.FILE_NAME)
+    model = fixedpoint.load(har / INTEGER_FILE)
     with np.load(har / "recording.npz") as recording:
         codes, _ = fixedpoint.encode_raw(model, recording["codes"])
     starts = range(0, len(codes) - 127, 64)

@@ -22,7 +22,8 @@ from hadamrnn.errors import InputError
 from hadamrnn.export import export_arduino, export_c, fit_golden
 from hadamrnn.export.folder import check_name
 from hadamrnn.export.metadata import summarise
-from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, load, save
+from hadamrnn.files import INTEGER_FILE
+from hadamrnn.fixedpoint import IntegerModel, load, save
 from hadamrnn.fixedpoint.drawn import draw_integers
 from hadamrnn.fixedpoint.encoding import encode_inputs, encode_raw
 from hadamrnn.fixedpoint.engine import Engine
@@ -48,7 +49,7 @@ struct { void begin(long) {} bool available() { return true; } long parseInt() {
 def run_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
-    save(random_model(np.random.default_rng(0), block_size=16), folder / FILE_NAME)
+    save(random_model(np.random.default_rng(0), block_size=16), folder / INTEGER_FILE)
     return folder
 
 
@@ -133,7 +134,7 @@ def test_the_command_writes_a_folder_that_tests_itself(run_folder: Path, tmp_pat
 def test_the_command_reports_every_target_or_why_not(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export", str(run_folder / FILE_NAME), "--report", "--json"]) == 0
+    assert main(["export", str(run_folder / INTEGER_FILE), "--report", "--json"]) == 0
 
     figures = json.loads(capsys.readouterr().out)
     names = {row["target"] for row in figures["targets"]} | set(figures["skipped"])
@@ -157,7 +158,7 @@ def test_golden_vectors_are_sequences_of_the_runs_test_set(
     answer = command("export", digits_run, "--out", tmp_path / "c", "--name", "digits")
 
     golden = (tmp_path / "c" / "test" / "digits_golden.h").read_text()
-    model = load(digits_run / FILE_NAME)
+    model = load(digits_run / INTEGER_FILE)
     codes, _ = encode_inputs(model, load_task("digits").test.batch(slice(3))[0].numpy())
     numbers = golden.split("digits_golden_inputs[", 1)[1].split("{", 1)[1].split("}", 1)[0].split(",")
     assert [int(number) for number in numbers] == codes.reshape(-1).tolist()
@@ -210,8 +211,8 @@ def test_long_sequences_keep_their_last_steps(time: int, most: int, kept: int) -
         (["{run}"], "needs --out DIR"),
         (["{run}", "--out", "{tmp}/x", "--name", "two words"], "C identifier"),
         (["{run}", "--out", "{run}"], "holds files"),
-        (["{run}/" + FILE_NAME, "--out", "{run}/" + FILE_NAME], "is a file"),
-        (["{run}/" + FILE_NAME, "--out", "{tmp}/x", "--golden", "data"], "names no test data"),
+        (["{run}/" + INTEGER_FILE, "--out", "{run}/" + INTEGER_FILE], "is a file"),
+        (["{run}/" + INTEGER_FILE, "--out", "{tmp}/x", "--golden", "data"], "names no test data"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -227,7 +228,7 @@ def test_bad_input_is_one_line_and_status_2(
 
 
 def test_a_damaged_file_is_one_line(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = run_folder / FILE_NAME
+    file = run_folder / INTEGER_FILE
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(bytes(data))

@@ -15,7 +15,8 @@ import pytest
 
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.export.js import RUNTIME, export_js, js_model
-from hadamrnn.fixedpoint import FILE_NAME, Engine, IntegerModel, save
+from hadamrnn.files import INTEGER_FILE
+from hadamrnn.fixedpoint import Engine, IntegerModel, save
 from hadamrnn.fixedpoint.encoding import encode_raw, target_metadata, value_format
 from hadamrnn.fixedpoint.engine import SlidingWindow
 from tests.conftest import Command
@@ -172,9 +173,11 @@ def test_class_names_reach_javascript_whatever_they_hold(tmp_path: Path) -> None
 
 
 def test_the_command_writes_a_module_with_its_types(tmp_path: Path, command: Command) -> None:
-    save(random_model(np.random.default_rng(0)), tmp_path / FILE_NAME)
+    save(random_model(np.random.default_rng(0)), tmp_path / INTEGER_FILE)
 
-    answer = command("export", tmp_path / FILE_NAME, "--to", "js", "--name", "gait", "--out", tmp_path / "js")
+    answer = command(
+        "export", tmp_path / INTEGER_FILE, "--to", "js", "--name", "gait", "--out", tmp_path / "js"
+    )
 
     assert answer.status == 0
     assert "check it with: node" in answer.out

@@ -20,7 +20,8 @@ from hadamrnn.estimators import HadamRNNClassifier
 from hadamrnn.export import export_arduino, export_c, export_js
 from hadamrnn.export.js import runtime_text
 from hadamrnn.export.page import RUNTIME
-from hadamrnn.fixedpoint import FILE_NAME, IntegerModel, load
+from hadamrnn.files import INTEGER_FILE
+from hadamrnn.fixedpoint import IntegerModel, load
 from hadamrnn.reservoir import IntegerReservoir
 
 Labels = list[str]
@@ -121,7 +122,7 @@ def train_run(offset: float, folder: Path) -> Trained:
         assert main(["export", str(trained), "--to", target, "--out", out, "--name", "net"]) == 0
     predicted = np.load(found)["prediction"].tolist()
     assert np.mean(np.array(predicted) == truth) > 0.9
-    return Trained(new, predicted, load(trained / FILE_NAME), folder)
+    return Trained(new, predicted, load(trained / INTEGER_FILE), folder)
 
 
 @pytest.fixture(scope="module", params=[0.0, 500.0, 1e6], ids=["0", "500", "1e6"])

@@ -262,7 +262,6 @@ def test_operations_of_a_stack_are_those_of_its_layers(fields: dict[str, Any], i
     assert cost.recurrent == Operations(scaled, carried)
     assert cost.output == Operations(0 if free else -(-products // period), -(-(products + pooled) // period))
     assert cost.total.additions == cost.input.additions + cost.recurrent.additions + cost.output.additions
-    assert cost.input.times(3) == Operations(3 * multiplied, 3 * entries)
 
 
 def test_every_width_of_weights_that_integers_have_is_estimated() -> None:

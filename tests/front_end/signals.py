@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hadamrnn.front_end.description import FrontEnd, front_end_bytes, front_end_numbers
+from hadamrnn.front_end import FrontEnd, front_end_bytes, front_end_numbers
 
 Samples = NDArray[np.int16]
 KINDS = ("noise", "quiet", "silent", "full scale", "constant", "impulse", "tone", "square")

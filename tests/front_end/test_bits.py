@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.export.js import RUNTIME, front_end_js
-from hadamrnn.front_end.description import FrontEnd
+from hadamrnn.front_end import FrontEnd
 from hadamrnn.front_end.reference import compute_bands, reference_bands
 from hadamrnn_benchmarks.keywords import float_bands
 from tests.export.programs import SANITIZED, STRICT

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hadamrnn.export.target_front_end import measure_front_end
-from hadamrnn.front_end.description import FrontEnd, front_end_cost
+from hadamrnn.front_end import FrontEnd, front_end_cost
 from tests.edge_targets import installed
 from tests.front_end.signals import mixed_signal, random_front_end
 

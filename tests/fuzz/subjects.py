@@ -13,15 +13,15 @@ import numpy as np
 from hadamrnn import fixedpoint
 from hadamrnn.data.npz import load_npz
 from hadamrnn.data.tasks import load_task
+from hadamrnn.files import INTEGER_FILE
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network
 from hadamrnn.nn.storage import load_model
 from hadamrnn.quantization import QuantizeConfig
 from hadamrnn.quantization.chain import quantize
 from hadamrnn.run import train
-from hadamrnn.training.checkpoint import check_fits, read_checkpoint
 from hadamrnn.training.config import resolve_config
-from hadamrnn.training.folder import RunFolder
+from hadamrnn.training.folder import RunFolder, check_fits, read_checkpoint
 from hadamrnn.training.models import build
 from hadamrnn_paper.results import IntegerFigures, Result, read_file, write_result
 from tests.fuzz.damage import Damaged, lying_header, lying_json, lying_npz, lying_yaml, worn
@@ -64,8 +64,8 @@ def make_subjects(folder: Path) -> list[Subject]:
     run = folder / "run"
     outcome = train(config, run)
     splits = load_task("digits")
-    integer, _ = quantize(outcome.model, splits, QuantizeConfig())
-    fixedpoint.save(integer, run / fixedpoint.FILE_NAME)
+    integer = quantize(outcome.model, splits, QuantizeConfig())
+    fixedpoint.save(integer, run / INTEGER_FILE)
     rng = np.random.default_rng(0)
     stack = folder / "stack.int.safetensors"
     fixedpoint.save(draw_model(STACK), stack)
@@ -95,7 +95,7 @@ def make_subjects(folder: Path) -> list[Subject]:
 
     return [
         Subject(run / "model.safetensors", read_model, lying_header, checked=True),
-        Subject(run / fixedpoint.FILE_NAME, read_integer, lying_header, checked=True),
+        Subject(run / INTEGER_FILE, read_integer, lying_header, checked=True),
         Subject(stack, read_integer, lying_header, checked=True),
         Subject(run / "resume.safetensors", read_resume, lying_header, checked=True),
         Subject(run / "metrics.jsonl", read_metrics, lying_rows, checked=True),

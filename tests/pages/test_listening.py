@@ -16,7 +16,7 @@ from selenium.webdriver import Chrome
 
 from hadamrnn.export.page import Clip, Stored, live_network, live_part
 from hadamrnn.fixedpoint import Engine, IntegerModel, encode_raw
-from hadamrnn.front_end.description import FrontEnd
+from hadamrnn.front_end import FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 from hadamrnn.models import find
 from hadamrnn.pages.document import Document, to_html

@@ -115,6 +115,6 @@ def test_a_network_without_an_input_bias_gets_none_by_finetuning() -> None:
     splits = load_task("digits")
     config = make_config(task="digits", epochs=1, hidden_size=16, input_bias=False)
     recipe = replace(RECIPE, steps=3, learning_rate=1e-2, evaluate_every=1)
-    integer, _ = quantize(build(config, splits), splits, QuantizeConfig(finetune=recipe))
+    integer = quantize(build(config, splits), splits, QuantizeConfig(finetune=recipe))
 
     assert integer.layers[0].input_bias_int is None and not integer.network.input_bias

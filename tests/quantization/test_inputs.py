@@ -39,7 +39,7 @@ def values() -> NDArray[np.float64]:
 def integer_of(splits: Splits, unit: float | None = None) -> IntegerModel:
     torch.manual_seed(0)
     model = SequenceModel(Network(splits.input_size, 16, splits.output_size)).eval()
-    return quantize(model, splits, QuantizeConfig(raw_unit=unit))[0]
+    return quantize(model, splits, QuantizeConfig(raw_unit=unit))
 
 
 @pytest.mark.parametrize("kind", ["int16", "whole floats", "floats", "not standardised"])

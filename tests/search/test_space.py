@@ -13,7 +13,7 @@ from optuna.trial import FixedTrial
 
 from hadamrnn import fixedpoint
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.cost import estimate
+from hadamrnn.fixedpoint.cost import estimate, network_size
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.network import Network, hadamard
 from hadamrnn.search.space import (
@@ -23,7 +23,6 @@ from hadamrnn.search.space import (
     SearchSpace,
     all_candidates,
     count,
-    payload_bytes,
 )
 from hadamrnn.training.config import resolve_config
 from tests.edge_targets import installed
@@ -44,7 +43,7 @@ def test_the_space_is_all_that_fits(network: Network, most_bytes: int, most_step
     inside = set(SearchSpace(network, Budget(most_bytes, most_steps)).candidates)
 
     for candidate in all_candidates(network):
-        small = payload_bytes(candidate) <= most_bytes
+        small = network_size(candidate).bytes <= most_bytes
         quick = most_steps is None or estimate(candidate) <= most_steps
         assert (candidate in inside) == (small and quick)
 
@@ -68,11 +67,11 @@ def test_the_bytes_are_those_of_the_file(network: Network, number: int, tmp_path
 
     size = fixedpoint.save(draw_model(candidate), tmp_path / "model")
 
-    assert size.payload == payload_bytes(candidate)
+    assert size.payload == network_size(candidate).bytes
 
 
 def test_a_budget_that_nothing_fits_names_the_smallest_network() -> None:
-    least = min(map(payload_bytes, all_candidates(DIGITS)))
+    least = min(network_size(each).bytes for each in all_candidates(DIGITS))
     with pytest.raises(InputError, match=f"fits {least - 1} bytes: the smallest .* takes {least} bytes"):
         SearchSpace(DIGITS, Budget(least - 1))
     assert SearchSpace(DIGITS, Budget(least)).candidates

@@ -17,9 +17,8 @@ from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.nn.storage import load_model
 from hadamrnn.run import Run, RunOptions, resume, train
-from hadamrnn.training.checkpoint import read_checkpoint
 from hadamrnn.training.config import config_values, make_config
-from hadamrnn.training.folder import RunFolder, check_free, open_events
+from hadamrnn.training.folder import RunFolder, check_free, open_events, read_checkpoint
 
 OPTIONS = {"delay": 5, "sentence_length": 2, "train_size": 64, "validation_size": 16, "test_size": 16}
 CONFIG = make_config(task="copy", task_options=OPTIONS, hidden_size=8, steps=12, evaluate_every=4)

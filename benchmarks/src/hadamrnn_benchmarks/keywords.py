@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hadamrnn.data.files import fetch
 from hadamrnn.fixedpoint import Engine, encode_raw
-from hadamrnn.front_end.description import CODES_PER_OCTAVE, FrontEnd
+from hadamrnn.front_end import CODES_PER_OCTAVE, FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 from hadamrnn.models import find
 from hadamrnn_benchmarks.markdown import markdown_table

@@ -269,7 +269,7 @@ def integer_figures(
     if not isinstance(network, Network) or network.bidirectional or not can_lower(model):
         return None
     try:
-        integer, _ = quantize(model, splits, QuantizeConfig(activation_bits=setup.integer_bits))
+        integer = quantize(model, splits, QuantizeConfig(activation_bits=setup.integer_bits))
     except NotFinite:  # the run diverged
         return None
     metadata = {"task": splits.task, "metric": splits.metric, "experiment": setup.key}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hadamrnn import fixedpoint, models
+from hadamrnn import models
 from hadamrnn.errors import InputError
+from hadamrnn.files import INTEGER_FILE
 from hadamrnn.training.config import config_values
 from hadamrnn_paper.compare import result_command
 from hadamrnn_paper.results import Result
@@ -21,7 +22,7 @@ def ship(result: Result, name: str, inputs: models.InputDescription, runs: Path,
         runs: the folder of all run folders; the result's run folder contains the integer network.
     """
     run, _ = first_fitting(runs, result.name, lambda config: config_values(config) == result.settings)
-    network = run / fixedpoint.FILE_NAME
+    network = run / INTEGER_FILE
     if result.integer is None or not network.is_file():
         raise InputError(f"There is no integer network for {result.name} at {network}. Run the row again.")
     content = network.read_bytes()

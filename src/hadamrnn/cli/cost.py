@@ -65,7 +65,7 @@ class CostOptions(DeviceOptions, JsonOption):
 )
 def run(options: CostOptions, settings: dict[str, Any]) -> None:
     from hadamrnn.fixedpoint.cost import fast_step_cost, network_size, paper_step_cost
-    from hadamrnn.front_end.description import front_end_cost
+    from hadamrnn.front_end import front_end_cost
 
     if options.run_folder is not None:
         where = "with a RUN, which has a network of its own"

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.anomaly import eval_detector
 from hadamrnn.cli.arguments import (
     LAYOUT_HELP,
     DataOptions,
@@ -24,7 +23,6 @@ from hadamrnn.network import Network
 from hadamrnn.settings import option
 
 if TYPE_CHECKING:
-    from hadamrnn.data.splits import Split
     from hadamrnn.pages.evaluation import Answers, Bar, Examples
     from hadamrnn.quantization.results import Evaluation
     from hadamrnn.run import Run
@@ -80,7 +78,7 @@ def run(args: EvalOptions) -> None:
 
     set_threads(args.threads)
     if is_detector(args.run_folder):
-        eval_detector(args)
+        _eval_detector(args)
         return
     opened = Run.open(args.run_folder, args.data_dir)
     _check(args, opened)
@@ -118,6 +116,25 @@ def _check(args: EvalOptions, opened: Run) -> None:
     if opened.facts.metric not in ("accuracy", "mse"):
         check_unused(args, "on a run that predicts neither classes nor values", "page")
     check_output("--page", args.page, "<!DOCTYPE html>")
+
+
+def _eval_detector(args: EvalOptions) -> None:
+    """Compare a detector's alarms with the labels of recordings, and print the result."""
+    from hadamrnn.estimators.detector_folder import DetectorFolder
+
+    check_unused(args, "on an anomaly detector", "split", "layout", "page", "data_dir")
+    if args.file is None:
+        raise InputError(
+            f"A detector has no test data of its own. Name recordings: hadamrnn eval {args.run_folder} FILE"
+        )
+    found = DetectorFolder.open(args.run_folder).evaluate(args.file)
+    shares = ", ".join(
+        f"{name} {'-' if value is None else f'{100 * value:.1f}%'}"
+        for name, value in (("false alarms", found.false_alarm_rate), ("missed", found.missed_rate))
+    )
+    f1 = "-" if found.f1 is None else f"{found.f1:.3f}"
+    line = f"{args.file}: F1 {f1}, {shares} ({found.samples:,} rows, {found.anomalies:,} anomalies)"
+    args.show({"file": str(args.file), **asdict(found)}, line)
 
 
 def _stream(args: EvalOptions, opened: Run) -> None:
@@ -239,7 +256,7 @@ def _answers(args: EvalOptions, opened: Run) -> Answers:
     from hadamrnn.pages.evaluation import Answers
     from hadamrnn.training.evaluate import predict_logits
 
-    samples = _samples(args, opened)
+    samples = opened.samples(args.split, args.file, args.layout)
     assert samples.y is not None
     pair = samples.y.double(), predict_logits(opened.predictor(args.integer, args.threads), samples).double()
     units = opened.facts.targets
@@ -250,14 +267,6 @@ def _answers(args: EvalOptions, opened: Run) -> Answers:
     )
 
 
-def _samples(args: EvalOptions, opened: Run) -> Split:
-    """Return the samples that are evaluated."""
-    if args.file is not None:
-        return opened.read(args.file, args.layout)[0]
-    samples: Split = getattr(opened.splits, args.split)
-    return samples
-
-
 def _examples(args: EvalOptions, opened: Run) -> Examples | None:
     """Return the samples with the network's predictions; None if a sample has several labels."""
     import torch
@@ -265,7 +274,7 @@ def _examples(args: EvalOptions, opened: Run) -> Examples | None:
     from hadamrnn.pages.evaluation import Examples
     from hadamrnn.training.evaluate import predict_logits
 
-    samples = _samples(args, opened)
+    samples = opened.samples(args.split, args.file, args.layout)
     x, labels, _ = samples.batch(slice(None))
     if labels is None or labels.ndim > 1:
         return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hadamrnn.deployment import Export
     from hadamrnn.export.target_front_end import FrontEndMeasurement
     from hadamrnn.export.targets import Measurement
-    from hadamrnn.front_end.description import FrontEnd
+    from hadamrnn.front_end import FrontEnd
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,8 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.anomaly import predict_detector
 from hadamrnn.cli.arguments import (
     LAYOUT_HELP,
     JsonOption,
@@ -23,6 +22,9 @@ from hadamrnn.cli.arguments import (
 )
 from hadamrnn.errors import InputError, printable
 from hadamrnn.settings import Threads, option
+
+if TYPE_CHECKING:
+    from hadamrnn.quantization.results import Predictions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,22 +63,32 @@ def run(args: PredictOptions) -> None:
     _check_out(args)
     set_threads(args.threads)
     if is_detector(args.run_folder):
-        values, places, scores = predict_detector(args)
-        _show(args, values, places, scores, None)
+        _show(args, _predict_detector(args))
         return
     opened = Run.open(args.run_folder)
     if opened.config.task == "recordings":
         check_unused(args, "on recordings", "layout")
-    found = opened.predict(args.data, layout=args.layout, integer=args.integer, threads=args.threads)
-    _show(args, found.values, found.places, found.logits.numpy(), found.saturation)
+    how: dict[str, Any] = {"layout": args.layout, "integer": args.integer, "threads": args.threads}
+    _show(args, opened.predict(args.data, **how))
 
 
-def _show(
-    args: PredictOptions, values: list[Any], places: dict[str, list[Any]], logits: Any, saturated: Any
-) -> None:
+def _predict_detector(args: PredictOptions) -> Predictions:
+    """Return the prediction for every row, with its position and its score `(rows, 1)`."""
+    from hadamrnn.estimators.detector_folder import DetectorFolder
+    from hadamrnn.quantization.results import Predictions
+
+    check_unused(args, "on an anomaly detector", "layout")
+    judged = DetectorFolder.open(args.run_folder).judge(args.data)
+    values = ["anomaly" if alarm else "normal" for alarm in judged.alarms.tolist()]
+    places = {"file": judged.files, "row": judged.rows, "score": judged.scores.tolist()}
+    return Predictions(values, judged.scores[:, None], places, saturation=None)
+
+
+def _show(args: PredictOptions, found: Predictions) -> None:
     """Write or print predictions."""
+    values, places, saturated = found.values, found.places, found.saturation
     if args.out is not None:
-        _write(args.out, places, values, logits)
+        _write(args.out, found)
     if args.json:
         counts = {} if saturated is None else saturated.figures()
         print(json.dumps({"predictions": values, **places, **counts}))
@@ -103,21 +115,21 @@ def _check_out(args: PredictOptions) -> None:
         raise InputError(f"--out must name a new file, {args.out} exists. Name another, or add --force.")
 
 
-def _write(path: Path, places: dict[str, list[Any]], predictions: list[Any], logits: Any) -> None:
+def _write(path: Path, found: Predictions) -> None:
     """Write predictions as class names or values; an npz file also contains the logits."""
     import numpy as np
 
     from hadamrnn.files import write_atomically
 
     if path.suffix.lower() == ".csv":
-        write_atomically(path, _table(places, predictions, ",").encode())
+        write_atomically(path, _table(found.places, found.values, ",").encode())
         return
     content = io.BytesIO()
     # The name `file` is taken by the first argument of savez.
     arrays: dict[str, Any] = {
-        "files" if name == "file" else name: np.array(values) for name, values in places.items()
+        "files" if name == "file" else name: np.array(values) for name, values in found.places.items()
     }
-    np.savez(content, prediction=np.array(predictions), logits=logits, **arrays)
+    np.savez(content, prediction=np.array(found.values), logits=np.asarray(found.logits), **arrays)
     write_atomically(path, content.getvalue())
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
-from hadamrnn.cli.anomaly import refuse
 from hadamrnn.cli.arguments import DataOptions, JsonOption, check_unused, command, positional, set_threads
 from hadamrnn.quantization import Precision, QuantizeConfig
 from hadamrnn.settings import Count, option
@@ -29,6 +28,7 @@ class QuantizeOptions(Precision, DataOptions, JsonOption):
     examples=("hadamrnn quantize runs/pmnist --activation-bits 12",),
 )
 def run(args: QuantizeOptions) -> None:
+    from hadamrnn.estimators.detector_folder import refuse_detector
     from hadamrnn.quantization.chain import RECIPE
     from hadamrnn.quantization.results import quantize_figures, quantize_lines
     from hadamrnn.run import Run
@@ -40,7 +40,7 @@ def run(args: QuantizeOptions) -> None:
         **{each.name: getattr(args, each.name) for each in fields(Precision)},
         finetune=replace(RECIPE, steps=args.finetune_steps) if args.finetune else None,
     )
-    refuse(args.run_folder, "whose network is in integers already. Export it, or run predict.")
+    refuse_detector(args.run_folder, "whose network is in integers already. Export it, or run predict.")
     opened = Run.open(args.run_folder, args.data_dir)
     figures = quantize_figures(opened.quantize(config, split=args.split, threads=args.threads))
     args.show({"task": opened.config.task, **figures}, *quantize_lines(figures))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hadamrnn.cli.anomaly import ALARM_FIELDS, AlarmOptions, train_goal
 from hadamrnn.cli.arguments import (
     MODEL_HELP,
     MODEL_OPTION_HELP,
@@ -19,30 +18,45 @@ from hadamrnn.cli.arguments import (
     check_only,
     check_unused,
     command,
+    flag,
     parse_options,
     parse_task,
     repeated,
+    set_threads,
     task_argument,
 )
 from hadamrnn.cli.device import BUDGET_FIELDS, BudgetOptions, is_asked, load_report, task_device
 from hadamrnn.errors import InputError
+from hadamrnn.files import CONFIG_FILE, INTEGER_FILE
 from hadamrnn.interrupts import REPEAT, stopped_by_signals
 from hadamrnn.network import Network
-from hadamrnn.settings import NotNegative, option
+from hadamrnn.settings import NotNegative, Positive, Share, option
 from hadamrnn.training.config import OPTIONS, TrainingConfig, resolve_config
 
 if TYPE_CHECKING:
     from hadamrnn.data.splits import Splits
     from hadamrnn.run import Run
 
+ALARM_FIELDS = ("smoothing", "quantile", "margin")  # options of a detector; None is its own default
+DETECTOR_SETTINGS = ("hidden_size", "leak", "weight_bits", "seed", "threads")
+
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(OwnData, AlarmOptions, BudgetOptions, DataFolder, JsonOption):
+class TrainOptions(OwnData, BudgetOptions, DataFolder, JsonOption):
     task: str | None = task_argument(default=None)
     out: Path | None = option(None, "new or empty folder for the run")
     resume: Path | None = option(None, "resume this run, with all of its settings")
     goal: Literal["anomaly"] | None = option(
         None, "anomaly: fit an anomaly detector to recordings that contain only normal rows"
+    )
+    smoothing: int | None = option(
+        None, "--goal anomaly: average the distances from the prediction over about 2^N samples (default 3)"
+    )
+    quantile: Share | None = option(
+        None, "--goal anomaly: the threshold is this quantile of normal levels, times --margin (default 0.99)"
+    )
+    margin: Positive | None = option(
+        None, "--goal anomaly: factor of the threshold; a larger one gives fewer alarms (default 1.25)"
     )
     preset: str | None = option(None, "recipe: quick (default), best, or paper (the paper's own)")
     config: Path | None = option(None, "YAML file of settings, such as RUN/config.yaml")
@@ -85,10 +99,9 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
         allowed = ("resume", "data_dir", "checkpoint_seconds", "quiet", "json")
         check_only(options, where, *allowed, settings=settings)
     if options.goal is not None:
-        train_goal(options, settings)
+        _train_detector(options, settings)
         return
     check_unused(options, "without --goal anomaly", *ALARM_FIELDS)
-    from hadamrnn.files import CONFIG_FILE
     from hadamrnn.run import RunOptions, resume, train
     from hadamrnn.training.folder import check_free
     from hadamrnn.training.loop import choose_watcher
@@ -113,6 +126,45 @@ def run(options: TrainOptions, settings: dict[str, Any]) -> None:
                     watcher.remark(line)
             done = train(config, path, how)
         _report(done, options, figures)
+
+
+def _train_detector(options: TrainOptions, settings: dict[str, Any]) -> None:
+    """Fit a detector to normal recordings and write it to a folder."""
+    where = f"with --goal anomaly, which takes {', '.join(map(flag, DETECTOR_SETTINGS))}"
+    allowed = ("goal", "task", "out", "columns", "quiet", "json", *ALARM_FIELDS)
+    check_only(
+        options, where, *allowed, settings=[name for name in settings if name not in DETECTOR_SETTINGS]
+    )
+    if options.task is None or not Path(options.task).exists():
+        raise InputError(
+            "--goal anomaly learns from normal recordings: TASK must be a file or a folder of them, "
+            f"got {options.task or 'none'}."
+        )
+    assert options.out is not None
+    from hadamrnn.estimators.detector_folder import DetectorFolder, train_detector
+
+    parameters = {name: value for name, value in settings.items() if name not in ("seed", "threads")}
+    given_alarms = {name: getattr(options, name) for name in ALARM_FIELDS}
+    parameters |= {name: value for name, value in given_alarms.items() if value is not None}
+    set_threads(settings.get("threads"))
+    seed = settings.get("seed", 0)
+    judged = train_detector(options.task, options.out, options.columns, random_state=seed, **parameters)
+    model = DetectorFolder.open(options.out).model
+    size = (options.out / INTEGER_FILE).stat().st_size
+    figures = {
+        "run": str(options.out),
+        "goal": "anomaly",
+        "rows": len(judged.rows),
+        "channels": model.input_size,
+        "file_bytes": size,
+        "alarms": int(judged.alarms.sum()),
+    }
+    options.show(
+        figures,
+        f"fitted to {len(judged.rows):,} rows of {model.input_size} channels, {size:,} bytes; alarms on "
+        f"{int(judged.alarms.sum())} of these rows",
+        f"next: hadamrnn predict {options.out} FILE",
+    )
 
 
 def _on_device(config: TrainingConfig, options: TrainOptions) -> tuple[Splits, dict[str, Any], list[str]]:

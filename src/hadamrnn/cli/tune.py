@@ -6,7 +6,6 @@ from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hadamrnn.cli.anomaly import refuse
 from hadamrnn.cli.arguments import DataOptions, JsonOption, command, positional, set_threads
 from hadamrnn.data.options import Rate
 from hadamrnn.settings import Positive, option
@@ -38,12 +37,13 @@ class TuneOptions(DataOptions, JsonOption):
 )
 def run(args: TuneOptions) -> None:
     from hadamrnn import streams
+    from hadamrnn.estimators.detector_folder import refuse_detector
     from hadamrnn.files import INTEGER_FILE, locked
     from hadamrnn.fixedpoint import save
     from hadamrnn.fixedpoint.alarms import with_decision
     from hadamrnn.run import Run
 
-    refuse(args.run_folder, "which raises alarms by itself. Train one with another --margin.")
+    refuse_detector(args.run_folder, "which raises alarms by itself. Train one with another --margin.")
     set_threads(args.threads)
     opened = Run.open(args.run_folder, args.data_dir)
     integer, names = opened.integer, opened.facts.class_names

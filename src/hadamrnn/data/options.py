@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from hadamrnn.front_end.description import KINDS, MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE, FrontEnd
+from hadamrnn.front_end import KINDS, MAX_FRAME, MAX_RATE, MIN_FRAME, MIN_HOP, MIN_RATE, FrontEnd
 from hadamrnn.settings import OneOf, Range, option, validate_fields
 
 HELD_OUT = 0.15  # fraction of each class for validation, and again for testing

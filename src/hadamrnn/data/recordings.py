@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 from hadamrnn.data.columns import GROUPS, LABELS, OF_FILE, decide, row_groups, row_labels
 from hadamrnn.data.labels import class_names
 from hadamrnn.data.options import NO_FILES, HeldOutFiles, RecordingOptions
-from hadamrnn.data.parts import Recorded, divide_recorded
 from hadamrnn.data.samples import cut_windows
 from hadamrnn.data.scaling import standardised, with_standard_targets
 from hadamrnn.data.segments import (
     Lacking,
+    Recorded,
     Segment,
+    divide_recorded,
     part_table,
     row_ranges,
     select_rows,

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.data.scaling import row_blocks
+
 MIXER, BASE = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # odd numbers with random bits
 INVERSE = np.uint64(pow(int(BASE), -1, 1 << 64))
 CONSTANT = np.uint64(0)  # hash of a run of equal rows, whose repetition proves nothing
-VALUES_AT_ONCE = 1 << 18
 
 Hashes = NDArray[np.uint64]
 
@@ -76,17 +77,11 @@ def overlapping_samples(held: NDArray[Any], training: NDArray[Any]) -> int:
     length = max(held.shape[1] // 4, 2)
     if not len(held) or held.shape[1] < length:
         return 0
-    ends = np.concatenate([run_hashes(rows, length)[:, [0, -1]] for rows in _blocks(held)])
-    among = (run_hashes(rows, length).ravel() for rows in _blocks(training))
+    ends = np.concatenate([run_hashes(held[rows], length)[:, [0, -1]] for rows in row_blocks(held)])
+    among = (run_hashes(training[rows], length).ravel() for rows in row_blocks(training))
     return int(occurring(ends.ravel(), among).reshape(ends.shape).any(1).sum())
 
 
 def _powers(base: np.uint64, count: int) -> Hashes:
     """Return base, base^2, ... modulo 2^64."""
     return np.multiply.accumulate(np.full(count, base))
-
-
-def _blocks(x: NDArray[Any]) -> Iterable[NDArray[Any]]:
-    """Yield blocks of rows, so that temporary arrays stay small."""
-    rows = max(1, VALUES_AT_ONCE // max(1, x[:1].size))
-    return (x[start : start + rows] for start in range(0, len(x), rows))

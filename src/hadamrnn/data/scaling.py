@@ -1,7 +1,6 @@
 """Standardise channels, and describe the raw codes of the sensor. Start at `standardised`.
 
-Values are `(n, time, channels)`, zero past a row's length. They are read in blocks of rows, so that
-temporary arrays stay small.
+Values are `(n, time, channels)`, zero past a row's length.
 """
 
 from __future__ import annotations
@@ -123,12 +122,12 @@ def channel_statistics(
     shares = np.ones(len(x)) if weights is None else weights
     shares = shares / float(shares @ steps)
     largest, mean, missed, variance = np.zeros((4, x.shape[2]))
-    for part in _blocks(x):
+    for part in row_blocks(x):
         largest = np.maximum(largest, np.abs(transform(x[part])).max((0, 1)))
     unit = np.exp2(np.frexp(largest)[1] - 1.0)
-    for part in _blocks(x):
+    for part in row_blocks(x):
         mean += np.einsum("n,ntc->c", shares[part], transform(x[part]) / unit)
-    for part in _blocks(x):
+    for part in row_blocks(x):
         apart = transform(x[part]) / unit - mean
         if lengths is not None:
             apart[np.arange(x.shape[1]) >= lengths[part, None]] = 0.0
@@ -154,7 +153,7 @@ def raw_unit(x: NDArray[Any], details: Floats) -> float | None:
     """
     if _is_whole(x):
         return 1.0
-    largest = max(float(np.abs(x[part]).max()) for part in _blocks(x))
+    largest = max(float(np.abs(x[part]).max()) for part in row_blocks(x))
     varying = details[details > 0]
     fine = math.frexp(varying.min() if len(varying) else 1.0)[1] - 1 - UNIT_BITS
     coarse = math.frexp(largest)[1] - 31
@@ -175,7 +174,7 @@ def rescale(x: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
     """Return (x - offset) / scale in float32, computed in the dtype of x."""
     values, low, unit = x.numpy(), offset.to(x.dtype).numpy(), scale.to(x.dtype).numpy()
     scaled = np.empty(values.shape, np.float32)
-    for part in _blocks(values):
+    for part in row_blocks(values):
         scaled[part] = (values[part] - low) / unit
     return torch.from_numpy(scaled)
 
@@ -184,11 +183,11 @@ def _is_whole(x: NDArray[Any]) -> bool:
     """Return whether all values are whole numbers within int32."""
     return all(
         bool((x[part] == np.rint(x[part])).all()) and float(np.abs(x[part]).max()) <= RAW_LIMIT
-        for part in _blocks(x)
+        for part in row_blocks(x)
     )
 
 
-def _blocks(x: NDArray[Any]) -> Iterator[slice]:
-    """Yield blocks of rows."""
+def row_blocks(x: NDArray[Any]) -> Iterator[slice]:
+    """Yield blocks of rows, so that temporary arrays stay small."""
     rows = max(1, VALUES_AT_ONCE // max(1, x[:1].size))
     return (slice(start, start + rows) for start in range(0, len(x), rows))

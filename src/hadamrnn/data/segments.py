@@ -3,7 +3,7 @@
 A segment is a run of rows with the same label and group. Recordings are divided by group, so that no person
 is in two parts, or in time: in every recording, the first 70 % of the rows of each class are for training,
 the next 15 % for validation, the rest for testing. Windows are cut afterwards, so no two parts share a row.
-Start at `divide`.
+Start at `divide_recorded`, which also reports what parts lack or share with training.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hadamrnn.data.options import HeldOutFiles, RecordingOptions
+from hadamrnn.data.repeats import repeated_windows
 from hadamrnn.data.samples import PARTS, digests, group_parts, merge_copies
 from hadamrnn.data.tables import listed
 from hadamrnn.errors import InputError
@@ -61,10 +65,9 @@ def divide(
         seed: seed for assigning groups.
 
     Raises:
-        Lacking: there are fewer groups than parts, or a part has no window of some class.
+        Lacking: there are fewer groups than parts.
     """
     long = [segment for segment in segments if len(segment.values) >= window]
-    lacking(long, "The data", {segment.label for segment in segments}, window)
     if group == "time":
         return time_blocks(segments, window, shares)
     label = np.unique([segment.label for segment in long], return_inverse=True)[1]
@@ -197,3 +200,58 @@ def select_rows(segments: Sequence[Segment], ranges: tuple[int, ...]) -> list[Se
         segment = segments[bisect_right(begins, (file, start)) - 1]
         chosen.append(segment.rows(start - segment.start, stop - segment.start))
     return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """Recordings divided into segments, with complete options; `left_out` has each unused column's reason.
+
+    `origins` has the number of each path's source: 0 for the first, then 1, 2, ... for `more`.
+    """
+
+    paths: list[Path]
+    origins: list[int]
+    options: RecordingOptions
+    segments: list[Segment]
+    left_out: dict[str, str]
+    forms: list[str]
+
+    def place(self, segment: Segment) -> str:
+        """Describe the location of a segment."""
+        return (
+            f"{self.paths[segment.file].name}, rows {segment.start} to {segment.start + len(segment.values)},"
+        )
+
+
+def divide_recorded(
+    recorded: Recorded, held_out: HeldOutFiles, seed: int, strict: bool
+) -> tuple[list[list[Segment]], list[str]]:
+    """Return the segments of the three parts; with `strict`, refuse a random part that lacks a class."""
+    (window, hop), names = recorded.options.window_and_hop, {each.label for each in recorded.segments}
+    origin, group = recorded.origins, str(recorded.options.group)
+    segments, copies = without_copies(recorded.segments, window, origin)
+    remarks = [f"{recorded.place(copy)} left out: a copy of rows in another file" for copy in copies[:3]]
+    remarks += [f"and {len(copies) - 3} more copies"] if len(copies) > 3 else []
+    own = [[each for each in segments if origin[each.file] == number] for number in range(max(origin) + 1)]
+    held = {each.group for part in own[1:] for each in part}
+    shared = sorted({each.group for each in own[0]} & held)
+    remarks += [f"{group} {listed(shared)} left out of training: in --validation or --test"] if shared else []
+    kept = [each for each in own[0] if each.group not in held]
+    lacking(kept, PARTS[0], names, window)
+    parts = divide(kept, group, seed, window, hop, held_out.shares)
+    for number, part in enumerate(held_out.parts, 1):
+        parts[part] = own[number]
+    lacking(parts[0], PARTS[0], names, window)
+    for part in (1, 2):
+        try:
+            lacking(parts[part], PARTS[part], names, window)
+        except Lacking as reason:
+            if (strict and part not in held_out.parts) or not any(
+                each.windows(window, hop) for each in parts[part]
+            ):
+                raise
+            remarks.append(str(reason))
+        held_values, values = ([each.values for each in parts[number]] for number in (part, 0))
+        count = repeated_windows(held_values, values, window, hop)
+        remarks += [f"training has {count} windows of {PARTS[part]} too: recordings overlap"] if count else []
+    return parts, remarks

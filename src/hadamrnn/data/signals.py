@@ -18,7 +18,7 @@ from hadamrnn.data.audio import choose_front_end, sample_unit, to_samples
 from hadamrnn.data.options import RecordingOptions
 from hadamrnn.data.tables import SOUND, Recording, listed
 from hadamrnn.errors import InputError
-from hadamrnn.front_end.description import KINDS, FrontEnd
+from hadamrnn.front_end import KINDS, FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 
 # Levels of bands change with load, distance and microphone, so training shifts the bands of each window by

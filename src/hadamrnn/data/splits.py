@@ -21,7 +21,7 @@ from torch import Tensor
 
 from hadamrnn.data.labels import check_label
 from hadamrnn.errors import InputError, short
-from hadamrnn.front_end.description import FrontEnd
+from hadamrnn.front_end import FrontEnd
 from hadamrnn.settings import Range, check_equal
 
 Batch = tuple[Tensor, Tensor | None, Tensor | None]

@@ -328,11 +328,8 @@ class SeriesEstimator(IntegerForm):
             weight_bits=parameters.weight_bits,
             recurrence=parameters.recurrence,
         )
-        return ParameterSpace(base, self._max_bytes(outputs), **_shape(parameters))
-
-    def _max_bytes(self, outputs: int) -> int:
         default = DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
-        return int(self._parameters().max_bytes or default)
+        return ParameterSpace(base, parameters.max_bytes or default, **_shape(parameters))
 
 
 def _shape(parameters: SimpleNamespace) -> dict[str, Any]:

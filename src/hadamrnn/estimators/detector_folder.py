@@ -70,6 +70,12 @@ def is_detector(path: Path) -> bool:
     return not (path / RECORD_FILE).exists() and (path / INTEGER_FILE).is_file()
 
 
+def refuse_detector(path: Path, advice: str) -> None:
+    """Refuse a detector's folder in a command that only accepts runs."""
+    if is_detector(path):
+        raise InputError(f"{path} holds an anomaly detector, {advice}")
+
+
 def train_detector(source: str | Path, out: str | Path, columns: Sequence[str], **parameters: Any) -> Judged:
     """Fit a `HadamRNNDetector` to normal recordings and write it to the new folder `out`.
 

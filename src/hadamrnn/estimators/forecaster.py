@@ -21,10 +21,9 @@ from hadamrnn.architecture import Size, WeightBits
 from hadamrnn.data.samples import cut_windows
 from hadamrnn.data.splits import Split
 from hadamrnn.errors import InputError
-from hadamrnn.estimators.closed_form import set_readout
+from hadamrnn.estimators.closed_form import keep_linear, set_readout
 from hadamrnn.estimators.gradient import threads
 from hadamrnn.estimators.integers import IntegerForm
-from hadamrnn.estimators.linear import keep_linear
 from hadamrnn.estimators.reading import check_size
 from hadamrnn.estimators.ridge import PENALTIES, Moments, solve
 from hadamrnn.estimators.selection import Cost, draw_network, features_of, network_cost
@@ -180,13 +179,7 @@ class HadamRNNForecaster(IntegerForm):
     def predict_integer(self, X: Any = None, model: IntegerModel | None = None) -> Floats:
         """Return the forecast of the integer network, bit for bit that of the exported C.
 
-        Args:
-            X: as for `predict`.
-            model: a network returned by `quantize`; by default, by `quantize()`.
-
-        Warns:
-            SaturationWarning: more than one in 10,000 values of X, or of the states, was clipped because it
-                is outside the range found by the fit.
+        X is that of `predict`; `model` and the warning are those of `HadamRNNRegressor.predict_integer`.
         """
         integer = self._integer(model)
         values = self._read(X)

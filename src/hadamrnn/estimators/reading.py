@@ -133,10 +133,15 @@ def _from_rows(rows: list[Any]) -> Series:
             f"All series must have the same number of channels, got {sorted(channels)}."
             + (f" {TURN_ROWS}" if turned else "")
         )
-    lengths = np.array([len(array) for array in arrays])
-    values = np.zeros((len(arrays), lengths.max(), channels.pop()))
-    for target, array in zip(values, arrays, strict=True):
-        target[: len(array)] = array
+    return as_series(arrays)
+
+
+def as_series(arrays: list[Floats]) -> Series:
+    """Return arrays `(time, channels)` as series, shorter ones padded with zeros at their end."""
+    lengths = np.array([len(each) for each in arrays])
+    values = np.zeros((len(arrays), lengths.max(), arrays[0].shape[1]))
+    for row, each in zip(values, arrays, strict=True):
+        row[: len(each)] = each
     return Series(values, lengths if lengths.min() < lengths.max() else None)
 
 
@@ -288,12 +293,3 @@ def read_streams(estimator: Any, X: Any, *, reset: bool) -> list[Floats]:
     for each in found:
         check_size("X", each)
     return found
-
-
-def as_series(recordings: list[Floats]) -> Series:
-    """Return recordings as series, padding shorter ones with zeros at the end."""
-    lengths = np.array([len(each) for each in recordings])
-    values = np.zeros((len(recordings), lengths.max(), recordings[0].shape[1]))
-    for row, each in zip(values, recordings, strict=True):
-        row[: len(each)] = each
-    return Series(values, None if (lengths == lengths[0]).all() else lengths)

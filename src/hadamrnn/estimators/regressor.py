@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from hadamrnn.data.scaling import channel_statistics
 from hadamrnn.errors import InputError
 from hadamrnn.estimators.base import SeriesEstimator
-from hadamrnn.estimators.linear import linear_networks
+from hadamrnn.estimators.closed_form import linear_networks
 from hadamrnn.estimators.reading import align, check_size, read_series
 from hadamrnn.estimators.selection import ParameterSpace
 from hadamrnn.estimators.series import Floats, Samples, Series

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from hadamrnn.data.samples import merge_copies
-from hadamrnn.data.scaling import channel_statistics, raw_unit
+from hadamrnn.data.scaling import channel_statistics, raw_unit, row_blocks
 from hadamrnn.data.splits import Split
 from hadamrnn.fixedpoint.encoding import OCTAVE_BITS, compress
 from hadamrnn.quantization.calibration import RawInputs
@@ -20,7 +20,6 @@ from hadamrnn.quantization.calibration import RawInputs
 Floats = NDArray[np.float64]
 APART = 2.5  # compress a channel if its overall deviation is this many times that of its median series
 REACH = 2.0**24  # largest value / threshold: int32 covers this range and still resolves the threshold
-PART_VALUES = 1 << 18  # values of X converted at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +62,7 @@ class Series:
 
     def parts(self) -> Iterator[tuple[slice, Floats]]:
         """Yield the series in parts, `(rows, values)`, so that temporary arrays stay small."""
-        rows = max(1, PART_VALUES // max(1, self.values[0].size))
-        for start in range(0, len(self), rows):
-            part = slice(start, start + rows)
-            yield part, self.values[part]
+        return ((part, self.values[part]) for part in row_blocks(self.values))
 
 
 @dataclass(frozen=True, eq=False)

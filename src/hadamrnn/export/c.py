@@ -56,7 +56,7 @@ from hadamrnn.fixedpoint.file import VERSION, to_bytes
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import Plan, make_plan
-from hadamrnn.front_end.description import FrontEnd, front_end_bytes, front_end_numbers
+from hadamrnn.front_end import FrontEnd, front_end_bytes, front_end_numbers
 from hadamrnn.packages import package_version
 from hadamrnn.reservoir import file as reservoir_file
 from hadamrnn.reservoir.model import IntegerReservoir

@@ -32,7 +32,7 @@ from hadamrnn.fixedpoint.encoding import value_format, value_scaling
 from hadamrnn.fixedpoint.integers import pack
 from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
-from hadamrnn.front_end.description import FrontEnd, table_fields
+from hadamrnn.front_end import FrontEnd, table_fields
 from hadamrnn.hadamard.orders import factor_matrix, order_factors
 from hadamrnn.packages import package_version
 from hadamrnn.reservoir.model import IntegerReservoir

@@ -32,8 +32,7 @@ from hadamrnn.export.onnx_graph import (
     step_model,
     transform,
 )
-from hadamrnn.export.onnx_integer import IntegerRecipe
-from hadamrnn.export.onnx_reservoir import ReservoirRecipe
+from hadamrnn.export.onnx_integer import IntegerRecipe, ReservoirRecipe
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import check_deployable
 from hadamrnn.packages import package_version

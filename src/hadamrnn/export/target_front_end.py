@@ -23,7 +23,7 @@ from hadamrnn.export.targets import (
     section_sizes,
     stack_frames,
 )
-from hadamrnn.front_end.description import FrontEnd, front_end_bytes
+from hadamrnn.front_end import FrontEnd, front_end_bytes
 from hadamrnn.front_end.reference import compute_bands
 
 FRAMES = 3  # frames in the noise; the first frame is not counted

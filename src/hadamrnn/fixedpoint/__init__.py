@@ -8,7 +8,6 @@ from hadamrnn.fixedpoint.engine import BatchResult as BatchResult
 from hadamrnn.fixedpoint.engine import Engine as Engine
 from hadamrnn.fixedpoint.engine import SlidingWindow as SlidingWindow
 from hadamrnn.fixedpoint.engine import State as State
-from hadamrnn.fixedpoint.file import FILE_NAME as FILE_NAME
 from hadamrnn.fixedpoint.file import FileSize as FileSize
 from hadamrnn.fixedpoint.file import file_size as file_size
 from hadamrnn.fixedpoint.file import load as load

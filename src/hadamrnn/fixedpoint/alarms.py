@@ -28,7 +28,6 @@ over j, of at most 32 products, below 2^37; everything else except the smoothed 
 from __future__ import annotations
 
 import json
-import math
 from collections import deque
 from dataclasses import asdict, dataclass, replace
 
@@ -38,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from hadamrnn.errors import InputError, damaged
 from hadamrnn.fixedpoint.base import IntegerBase, Metadata
 from hadamrnn.fixedpoint.engine import Engine
-from hadamrnn.fixedpoint.integers import signed_range
+from hadamrnn.fixedpoint.integers import MAX_SHIFT, round_shift, scaled_integers, signed_range
 from hadamrnn.fixedpoint.layer import ArrayFields, freeze_array
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.settings import Positive, check_int, from_json
@@ -148,7 +147,7 @@ MAX_SMOOTHING = 15
 MAX_WARMUP = 0xFFFF
 DISTANCE_BITS = 8  # fractional bits of z
 LARGEST_BITS = 13  # bits of z, which lets one channel contribute up to 16 standard deviations
-MULTIPLIER_BITS, WHITENING_BITS, MAX_SHIFT = 31, 16, 62
+MULTIPLIER_BITS, WHITENING_BITS = 31, 16
 
 Integers = NDArray[np.int64]
 
@@ -200,8 +199,8 @@ class Detection(ArrayFields):
             logit_scale: value of one integer logit, in the same units.
         """
         matrix = np.tril(np.asarray(whitening, np.float64)) * (step * 2.0**DISTANCE_BITS)
-        multiplier, shift = _scaled(np.array([logit_scale / step]), MULTIPLIER_BITS)
-        _, shifts = _scaled(np.abs(matrix).max(1), WHITENING_BITS - 1)
+        multiplier, shift = scaled_integers(np.array([logit_scale / step]), MULTIPLIER_BITS)
+        _, shifts = scaled_integers(np.abs(matrix).max(1), WHITENING_BITS - 1)
         low, high = signed_range(WHITENING_BITS)
         return cls(
             int(multiplier[0]),
@@ -215,15 +214,14 @@ class Detection(ArrayFields):
 
     def predictions(self, logits: ArrayLike) -> Integers:
         """Return p for logits `(..., channels)`, in codes of the inputs."""
-        return np.clip(
-            _rounded(np.asarray(logits, np.int64) * self.multiplier, np.int64(self.shift)), *signed_range(16)
-        )
+        products = np.asarray(logits, np.int64) * self.multiplier
+        return np.asarray(np.clip(round_shift(products, self.shift), *signed_range(16)))
 
     def distances(self, codes: ArrayLike, logits: ArrayLike) -> Integers:
         """Return d for input codes and the logits that predicted them, both `(..., channels)`."""
         residuals = np.asarray(codes, np.int64) - self.predictions(logits)
         sums = residuals @ self.whitening.astype(np.int64).T
-        z = np.clip(_rounded(sums, self.whitening_shift.astype(np.int64)), *signed_range(LARGEST_BITS))
+        z = np.clip(round_shift(sums, self.whitening_shift.astype(np.int64)), *signed_range(LARGEST_BITS))
         return np.asarray((z * z).sum(-1))
 
     def levels(self, distances: ArrayLike) -> Integers:
@@ -269,15 +267,3 @@ def detection_of(model: IntegerBase) -> Detection | None:
         return None
     fits = model.every_output and model.input_kind == "dense" and model.output_size == channels
     return found if fits and len(shifts) == channels else None
-
-
-def _scaled(values: NDArray[np.float64], bits: int) -> tuple[Integers, Integers]:
-    """Return integers of this many bits and shifts, such that values ~ integer / 2^shift."""
-    _, exponents = np.frexp(values)
-    shifts = np.clip(bits - exponents, 1, MAX_SHIFT)
-    whole = np.minimum(np.rint(np.ldexp(values, shifts)), math.ldexp(1, bits) - 1)
-    return whole.astype(np.int64), shifts.astype(np.int64)
-
-
-def _rounded(values: Integers, shift: Integers | np.int64) -> Integers:
-    return np.asarray(values + (np.int64(1) << shift - 1) >> shift)

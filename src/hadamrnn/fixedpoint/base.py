@@ -35,6 +35,8 @@ class IntegerBase(ArrayFields):
     raw_shift: NDArray[np.int32] | None
     raw_knee: NDArray[np.int32] | None
     metadata: Metadata
+    output_bias_int: NDArray[Any]
+    output_bias_shift: int
     logit_scale: float
     logit_bound: Any  # the largest magnitude of a logit
 
@@ -67,6 +69,11 @@ class IntegerBase(ArrayFields):
         return self.input_size if self.input_kind == "one_hot" else 0
 
     @property
+    def output_bias(self) -> NDArray[np.int64]:
+        """b_o << s_o, (output_size,)."""
+        return self.output_bias_int.astype(np.int64) << self.output_bias_shift
+
+    @property
     def raw_unit(self) -> float:
         """The value of one raw code in units of the training data: raw = round(value / raw_unit)."""
         if self.raw_offset is None:
@@ -90,7 +97,11 @@ class IntegerBase(ArrayFields):
         length = self.metadata.get("calibrated_length")
         return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else None
 
-    def _check_raw(self) -> None:
+    def _check_shared(self) -> None:
+        """Refuse bad metadata, scales and fields of raw inputs."""
+        object.__setattr__(self, "metadata", check_metadata(self.metadata))
+        check_scale("input_scale", self.input_scale)
+        check_scale("logit_scale", self.logit_scale)
         raw = ("raw_offset", "raw_multiplier", "raw_shift")
         given = [name for name in raw if getattr(self, name) is not None]
         if given and (self.input_kind != "dense" or len(given) < len(raw)):

@@ -1,9 +1,9 @@
 """Count the bytes of a network and the operations of a step, and estimate its instructions.
 
 Operations are counted in two ways: as in the paper (Section 3.6, Table 1), where W h takes d_h 2^k additions,
-and for the fast transform, d_h k additions. Needs neither numpy nor torch; `hadamrnn cost` prints the result.
-`estimate` gives the instructions of a step on a Cortex-M4 without an emulator, and `Load` how much of a
-device a network with its windows takes.
+and for the fast transform, d_h k additions. Needs no torch; `hadamrnn cost` prints the result. `estimate`
+gives the instructions of a step on a Cortex-M4 without an emulator, and `Load` how much of a device a network
+with its windows takes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hadamrnn.architecture import EXPONENT_BITS, FLOAT_BITS, WeightBits, stored_
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.blob import ModelData
 from hadamrnn.fixedpoint.drawn import draw_model
-from hadamrnn.fixedpoint.plan import make_plan
+from hadamrnn.fixedpoint.plan import make_plan, whole_groups
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import Network, features_per_unit
 
@@ -55,9 +55,6 @@ class Operations:
 
     multiplications: int
     additions: int
-
-    def times(self, count: int) -> Operations:
-        return Operations(count * self.multiplications, count * self.additions)
 
     def every(self, steps: int) -> Operations:
         """Return the mean operations per step, rounded up, if only one step in `steps` performs them."""
@@ -203,7 +200,6 @@ PER_PRODUCT: dict[WeightBits, float] = {
 }  # r_p
 PER_OUTPUT, PER_STATE = 34.1, 6.5
 PER_FEATURE = {"last": 38.9, "mean": 50.8, "max": 41.7, "positive": 41.8}  # if each feature has a scale
-GROUP = 8  # units whose weights are stored together
 
 
 def estimate(network: Network) -> int:
@@ -243,7 +239,7 @@ def _layer_cost(network: Network, layer: int, size_read: int) -> float:
         each += _of_readouts({**PER_POOLED, "last": 0.0}, network)
     cost = PER_BLOCK * network.num_blocks + units * each
     if size_read > 1 and (layer > 0 or network.input_kind != "one_hot"):
-        cost += _padded(units) * (PER_DENSE_UNIT + _of_bits(PER_CHANNEL, network) * size_read)
+        cost += whole_groups(units) * (PER_DENSE_UNIT + _of_bits(PER_CHANNEL, network) * size_read)
     return cost
 
 
@@ -263,11 +259,6 @@ def estimate_readout(network: Network) -> int:
 def _of_readouts(costs: Mapping[str, float], network: Network) -> float:
     """Return the cost of a unit's read-outs."""
     return sum(costs[kind] * features_per_unit([kind], network.thresholds) for kind in network.readouts)
-
-
-def _padded(units: int) -> int:
-    """Return a number of units rounded up to whole groups."""
-    return -(-units // GROUP) * GROUP
 
 
 def _of_bits(table: dict[WeightBits, float], network: Network) -> float:

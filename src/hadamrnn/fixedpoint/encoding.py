@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.base import IntegerBase, Metadata
-from hadamrnn.fixedpoint.integers import check_integers, saturate, signed_range
+from hadamrnn.fixedpoint.integers import check_integers, round_shift, saturate, scaled_integers, signed_range
 
 Codes = NDArray[np.int32]
 
@@ -245,7 +245,7 @@ def raw_encoding(
     return whole.astype(np.int32), multipliers.astype(np.int32), shifts.astype(np.int32)
 
 
-MULTIPLIER_BITS, MAX_SHIFT, MAX_FRAC_BITS = 31, 62, 30
+MULTIPLIER_BITS, MAX_FRAC_BITS = 31, 30
 VALUE_BITS = 53  # bits of a value: JavaScript represents integers of this size exactly
 MAX_CHARACTERS = 3000  # longest text of all targets in the metadata
 
@@ -268,10 +268,9 @@ class ValueFormat:
 
     def values(self, logits: ArrayLike) -> NDArray[np.int64]:
         """Convert logits `(..., targets)` to values; the exported C gives the same bits."""
-        shift = self.shift.astype(np.int64)
         products = np.asarray(logits, np.int64) * self.multiplier.astype(np.int64)
-        rounded = (products + (np.int64(1) << shift - 1) >> shift) + self.offset
-        return np.asarray(np.clip(rounded, *signed_range(VALUE_BITS)))
+        values = round_shift(products, self.shift.astype(np.int64)) + self.offset
+        return np.asarray(np.clip(values, *signed_range(VALUE_BITS)))
 
 
 def target_metadata(scale: ArrayLike, offset: ArrayLike) -> Metadata:
@@ -303,11 +302,7 @@ def value_format(model: IntegerBase) -> ValueFormat | None:
     moves = np.abs(scales) * model.logit_bound
     _, (move, largest) = np.frexp([moves.max(), (moves + np.abs(offsets)).max()])  # below 2^exponent
     frac_bits = int(np.clip(min(MULTIPLIER_BITS - move, VALUE_BITS - 1 - largest), 0, MAX_FRAC_BITS))
-    factors = np.ldexp(scales, frac_bits)
-    _, exponents = np.frexp(factors)
-    shifts = np.clip(MULTIPLIER_BITS - exponents, 1, MAX_SHIFT)
-    low, high = signed_range(32)
-    multipliers = np.clip(np.rint(np.ldexp(factors, shifts)), low + 1, high)
+    multipliers, shifts = scaled_integers(np.ldexp(scales, frac_bits), MULTIPLIER_BITS)
     whole = np.clip(np.floor(np.ldexp(offsets, frac_bits) + 0.5), *signed_range(VALUE_BITS))
     return ValueFormat(
         frac_bits, multipliers.astype(np.int32), shifts.astype(np.int8), whole.astype(np.int64)

@@ -31,7 +31,6 @@ from safetensors import numpy as safetensors_numpy
 from hadamrnn.architecture import EXPONENT_BITS, stored_bits
 from hadamrnn.errors import InputError, damaged, naming
 from hadamrnn.files import (
-    INTEGER_FILE,
     check_format,
     one_line,
     parse_json,
@@ -45,7 +44,6 @@ from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.network import Network, network_values, read_network
 from hadamrnn.settings import check_int
 
-FILE_NAME = INTEGER_FILE
 FORMAT = "hadamrnn-integer-model"
 VERSION = 3
 ENTRY = "hadamrnn"  # the one entry of safetensors' own metadata

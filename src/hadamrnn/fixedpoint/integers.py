@@ -23,6 +23,7 @@ Int32 = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 
 MULTIPLIER_BITS = 16
+MAX_SHIFT = 62
 
 
 def signed_range(bits: int) -> tuple[int, int]:
@@ -49,6 +50,18 @@ def rounding_factor(block_size: int) -> tuple[int, int]:
     return (twice_root + 1) // 2, shift
 
 
+def scaled_integers(values: NDArray[np.float64], bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return integers of `bits` bits and a sign, and shifts of 1 to 62, with values ~ integer / 2^shift.
+
+    >>> [each.tolist() for each in scaled_integers(np.array([0.75, -3.0]), 8)]
+    [[192, -192], [8, 6]]
+    """
+    shifts = np.clip(bits - np.frexp(values)[1], 1, MAX_SHIFT)
+    largest = (1 << bits) - 1
+    whole = np.clip(np.rint(np.ldexp(values, shifts)), -largest, largest)
+    return whole.astype(np.int64), shifts.astype(np.int64)
+
+
 def saturate(values: NDArray[Any], bits: int) -> tuple[NDArray[Any], int]:
     """Clip `values` to `bits` bits in place; return them and how many were clipped.
 
@@ -63,13 +76,15 @@ def saturate(values: NDArray[Any], bits: int) -> tuple[NDArray[Any], int]:
     return values, clipped
 
 
-def round_shift(values: NDArray[Any], shift: int) -> NDArray[Any]:
+def round_shift(values: NDArray[Any], shift: int | NDArray[np.int64]) -> NDArray[Any]:
     """Return round(values / 2^shift), ties towards +infinity, without overflow in values + half.
+
+    Shifts in an array are 1 or more.
 
     >>> round_shift(np.array([-3, -2, -1, 1, 2, 3]), 1)
     array([-1, -1,  0,  1,  1,  2])
     """
-    if shift == 0:
+    if isinstance(shift, int) and shift == 0:
         return values
     return np.asarray((values >> shift) + ((values >> shift - 1) & 1))
 

@@ -28,13 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.architecture import EXPONENT_BITS, stored_bits
-from hadamrnn.fixedpoint.base import IntegerBase, Metadata, check_metadata
+from hadamrnn.fixedpoint.base import IntegerBase, Metadata
 from hadamrnn.fixedpoint.integers import signed_range
 from hadamrnn.fixedpoint.layer import (
     IntegerLayer,
     check_integer_network,
     check_presence,
-    check_scale,
     freeze_array,
     layer_fields,
     weight_range,
@@ -90,7 +89,6 @@ class IntegerModel(IntegerBase):
     metadata: Metadata = field(default_factory=dict)  # task, metrics, version
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metadata", check_metadata(self.metadata))
         check_integer_network(self.network)
         self._check_layers()
         self._check_output()
@@ -142,11 +140,6 @@ class IntegerModel(IntegerBase):
         return sum(readout_bound(self))
 
     @property
-    def output_bias(self) -> NDArray[np.int64]:
-        """The shifted bias b_o << s_o `(output_size,)`."""
-        return self.output_bias_int.astype(np.int64) << self.output_bias_shift
-
-    @property
     def threshold_rows(self) -> NDArray[np.int16]:
         """The thresholds theta `(count, hidden_size)`; by default one row of zeros."""
         return (
@@ -190,8 +183,6 @@ class IntegerModel(IntegerBase):
         freeze_array(self, "output_weight_int", np.int8, (outputs, features), weight_range(self.weight_bits))
         freeze_array(self, "output_bias_int", np.int16, (outputs,), signed_range(self.activation_bits))
         check_int("output_bias_shift", self.output_bias_shift, 0, 31)
-        check_scale("input_scale", self.input_scale)
-        check_scale("logit_scale", self.logit_scale)
 
     def _check_features(self) -> None:
         network = self.network
@@ -213,7 +204,7 @@ class IntegerModel(IntegerBase):
         check_int("The spread of feature_shift", spread, 0, (1 << EXPONENT_BITS) - 1)
 
     def _check_inputs(self) -> None:
-        self._check_raw()
+        self._check_shared()
         if check_presence(self, "embedding_int", self.input_kind == "embedded", 'input_kind "embedded"'):
             shape = (self.vocabulary_size, self.input_size)
             freeze_array(self, "embedding_int", np.int16, shape, signed_range(self.input_bits))

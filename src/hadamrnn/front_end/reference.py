@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.front_end.description import (
+from hadamrnn.front_end import (
     CODES_PER_OCTAVE,
     COSINE_BITS,
     WEIGHT_BITS,

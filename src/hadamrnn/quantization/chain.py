@@ -1,6 +1,6 @@
 """Quantize a network for a task: calibrate on training and validation data, lower, and fine-tune.
 
-    integer, network = quantize(model, splits, QuantizeConfig(activation_bits=12))
+    integer = quantize(model, splits, QuantizeConfig(activation_bits=12))
     fixedpoint.save(integer, "model.int.safetensors")
 
 The test set is never used here. In fine-tuning the forward pass runs in integers, and the gradient is
@@ -127,13 +127,11 @@ def integer_logits(
     return exact + (logits - logits.detach())
 
 
-def quantize(
-    model: SequenceModel, splits: Splits, config: QuantizeConfig
-) -> tuple[IntegerModel, SequenceModel]:
-    """Return the integer network and the float network (fine-tuned, if requested) that it comes from.
+def quantize(model: SequenceModel, splits: Splits, config: QuantizeConfig) -> IntegerModel:
+    """Return the integer network of a float network, which is fine-tuned first if requested.
 
-    The integer network's metadata has the class names, unless they are very long, or the units of the
-    targets, so that C and JavaScript can return values.
+    Its metadata has the class names, unless they are very long, or the units of the targets, so that C and
+    JavaScript can return values.
     """
     raw = raw_inputs(splits, config.raw_unit)
     named = class_metadata(splits.class_names)
@@ -158,12 +156,12 @@ def quantize(
 
     calibration = calibrated(model)
     if config.finetune is None:
-        return lowered(model, calibration), model
+        return lowered(model, calibration)
     tuned = finetune(model, splits, lambda network: lowered(network, calibration), config.finetune)
     # The tuned network has different ranges, so try a new calibration as well as the fixed one.
     candidates = [lowered(tuned, found) for found in (calibration, calibrated(tuned))]
     scores = [evaluate(IntegerNetwork(found), splits.validation, splits.metric) for found in candidates]
-    return candidates[int(is_better(splits.metric, scores[1], scores[0]))], tuned
+    return candidates[int(is_better(splits.metric, scores[1], scores[0]))]
 
 
 def raw_inputs(splits: Splits, unit: float | None = None) -> RawInputs | None:

@@ -20,8 +20,6 @@ from hadamrnn.fixedpoint.encoding import input_meaning
 from hadamrnn.packages import package_version
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from hadamrnn.training.evaluate import Errors
 
 # A smaller loss needs no advice, because the paper's networks lose as much at 12 bits.
@@ -85,7 +83,7 @@ class Predictions:
     """Predicted class names or values for a user's data, and logits; for recordings `file` and `row`."""
 
     values: list[Any]
-    logits: Tensor
+    logits: Any  # (n, outputs), a tensor; scores of a detector, an array
     places: dict[str, list[Any]]
     saturation: Saturation | None
 

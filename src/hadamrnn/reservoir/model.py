@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hadamrnn.architecture import EXPONENT_BITS
 from hadamrnn.errors import InputError
-from hadamrnn.fixedpoint.base import IntegerBase, Metadata, check_metadata
+from hadamrnn.fixedpoint.base import IntegerBase, Metadata
 from hadamrnn.fixedpoint.engine import BatchResult
 from hadamrnn.fixedpoint.integers import Int32, signed_range
-from hadamrnn.fixedpoint.layer import check_scale, freeze_array
+from hadamrnn.fixedpoint.layer import freeze_array
 from hadamrnn.fixedpoint.overflow import prove
 from hadamrnn.reservoir.counting import checked_codes, run_counts
 from hadamrnn.reservoir.description import MAX_LENGTH, Reservoir
@@ -58,7 +58,6 @@ class IntegerReservoir(IntegerBase):
     metadata: Metadata = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metadata", check_metadata(self.metadata))
         if not self.network == self.units.network == self.features.network:
             raise InputError("The units and the features must be those of the network.")
         shape = (self.network.output_size, len(self.features))
@@ -66,9 +65,7 @@ class IntegerReservoir(IntegerBase):
         freeze_array(self, "output_weight_int", np.int8, shape, signed_range(self.network.weight_bits))
         freeze_array(self, "output_bias_int", np.int16, shape[:1], signed_range(16))
         check_int("output_bias_shift", self.output_bias_shift, 0, 16)
-        for name in ("input_scale", "logit_scale"):
-            check_scale(name, getattr(self, name))
-        self._check_raw()
+        self._check_shared()
         self._prove()
 
     @staticmethod
@@ -111,11 +108,6 @@ class IntegerReservoir(IntegerBase):
         network = self.network
         sizes = f"{network.input_size} -> {network.hidden_size} units, {len(self.features)} features"
         return f"IntegerReservoir({sizes} -> {network.output_size}, weight_bits={network.weight_bits})"
-
-    @property
-    def output_bias(self) -> NDArray[np.int64]:
-        """The shifted bias b_o << output_bias_shift `(output_size,)`."""
-        return self.output_bias_int.astype(np.int64) << self.output_bias_shift
 
     @property
     def logit_bound(self) -> int:

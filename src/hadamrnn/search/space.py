@@ -31,11 +31,6 @@ NO_LIMITS = Device()
 ESTIMATE_MARGIN = 1.25  # one of 280 random networks took 21 % more instructions than estimated
 
 
-def payload_bytes(network: Network) -> int:
-    """Return the weight payload of the integer file in bytes, without an embedding table."""
-    return network_size(network).bytes
-
-
 @dataclass(frozen=True)
 class Budget:
     """The budget of a network.
@@ -58,7 +53,7 @@ class Budget:
         return self.max_instructions is not None or self.device.rate is not None
 
     def fits(self, candidate: Network) -> bool:
-        return payload_bytes(candidate) <= self.max_bytes and not self.excesses(candidate)
+        return network_size(candidate).bytes <= self.max_bytes and not self.excesses(candidate)
 
     def excesses(self, candidate: Network, step: int | None = None) -> list[str]:
         """Return the budgets that a candidate exceeds; estimated instructions are increased by a quarter."""
@@ -132,14 +127,14 @@ class SearchSpace:
 
 def _budget_too_small(every: list[Network], budget: Budget) -> str:
     """Return an error message that names the budget that is too small and the least value that works."""
-    smallest = min(every, key=payload_bytes)
-    needed = payload_bytes(smallest)
+    smallest = min(every, key=lambda each: network_size(each).bytes)
+    needed = network_size(smallest).bytes
     if needed > budget.max_bytes:
         return (
             f"No network of this task fits {budget.max_bytes} bytes: the smallest has {smallest} and "
             f"takes {needed} bytes. Give --max-bytes {needed} or more."
         )
-    within = [each for each in every if payload_bytes(each) <= budget.max_bytes]
+    within = [each for each in every if network_size(each).bytes <= budget.max_bytes]
     fewest = min(map(estimate, within))
     if budget.max_instructions is not None and fewest > budget.max_instructions:
         return (

@@ -12,6 +12,7 @@ import re
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import optuna
-from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
+from optuna.exceptions import ExperimentalWarning, StorageInternalError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import Study
@@ -87,26 +88,10 @@ def set_sampler(study: Study, seed: int, number: int, first: dict[str, Any]) -> 
     """
     earlier = study.get_trials(deepcopy=False)[:number]
     none_ended = all(trial.state == TrialState.FAIL for trial in earlier)
-    study.sampler = Sampler(seed * 1_000_003 + number, first if none_ended else {})
-
-
-class Sampler(optuna.samplers.TPESampler):
-    """A sampler for the parameters that are not fixed."""
-
-    def __init__(self, seed: int, fixed: dict[str, Any]) -> None:
-        super().__init__(seed=seed, constant_liar=True)
-        self._fixed = fixed
-
-    def sample_independent(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        param_name: str,
-        param_distribution: optuna.distributions.BaseDistribution,
-    ) -> Any:
-        if param_name in self._fixed:
-            return self._fixed[param_name]
-        return super().sample_independent(study, trial, param_name, param_distribution)
+    sampler = optuna.samplers.TPESampler(seed=seed * 1_000_003 + number, constant_liar=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        study.sampler = optuna.samplers.PartialFixedSampler(first if none_ended else {}, sampler)
 
 
 def completed(study: Study) -> list[FrozenTrial]:

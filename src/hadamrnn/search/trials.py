@@ -28,7 +28,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from hadamrnn.data.splits import Splits
 from hadamrnn.errors import InputError
 from hadamrnn.files import CONFIG_FILE, INTEGER_FILE, write_atomically
-from hadamrnn.fixedpoint.cost import estimate
+from hadamrnn.fixedpoint.cost import estimate, network_size
 from hadamrnn.network import Network, hadamard, network_values, read_network
 from hadamrnn.pages.document import BLUE, GREY, ORANGE, Cell, Document, Grid, Picture, grid_section, to_html
 from hadamrnn.pages.drawing import Canvas, Point, draw_front, front, scatter, styled, svg
@@ -41,7 +41,6 @@ from hadamrnn.search.space import (
     Budget,
     SearchSpace,
     count,
-    payload_bytes,
     suggest_rates,
 )
 from hadamrnn.search.study import (
@@ -140,7 +139,7 @@ def _run_trial(study: Study, trial: Trial, search: Search, space: SearchSpace, s
     config = replace(search.preset, network=replace(candidate, activation_bits=None), **rates)
     counted = count(candidate) if search.budget.counts else None
     instructions = counted if isinstance(counted, int) else estimate(candidate)
-    size = payload_bytes(candidate)
+    size = network_size(candidate).bytes
     trial.set_user_attr("config", config_values(config))
     trial.set_user_attr("network", network_values(candidate))
     trial.set_user_attr("bytes", size)
@@ -156,7 +155,7 @@ def _run_trial(study: Study, trial: Trial, search: Search, space: SearchSpace, s
         model = build(config, splits)
         outcome = fit(model, splits, config, watcher=reporter, stop=lambda: reporter.pruned or stop())
         if outcome.finished:
-            integer, _ = quantize(outcome.model, splits, quantize_config(candidate))
+            integer = quantize(outcome.model, splits, quantize_config(candidate))
             value = evaluate(IntegerNetwork(integer), splits.validation, splits.metric)
     except InputError as error:  # training diverged, or no shift fits the states: mark this trial failed
         tell(state=TrialState.PRUNED)

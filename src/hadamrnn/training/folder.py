@@ -7,6 +7,10 @@ tensorboard/         the same rows as event files, if tensorboardX is installed
 model.safetensors    the best model by validation
 resume.safetensors   the state for `train --resume`
 .lock                locked by the process that writes the run
+
+A checkpoint has tensors, and counters as JSON in its header. It is replaced atomically, so it is always
+complete. It has no random generator state, because `hadamrnn.training.schedule` derives all random numbers
+from the seed and the step.
 """
 
 from __future__ import annotations
@@ -15,13 +19,15 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import torch
+from safetensors.torch import save
+from torch import Tensor, nn
 
 from hadamrnn.data.splits import Preparation, Splits
 from hadamrnn.errors import InputError, printable
@@ -35,19 +41,22 @@ from hadamrnn.files import (
     parse_json,
     read_json,
     read_regular,
+    read_sealed,
+    seal,
     write_atomically,
 )
 from hadamrnn.network import network_values, read_architecture
-from hadamrnn.nn.storage import save_model
+from hadamrnn.nn.storage import check_owner, check_tensors, parse_tensors, save_model
 from hadamrnn.packages import installed_version, package_version
 from hadamrnn.settings import from_json
-from hadamrnn.training.checkpoint import Counters, check_fits, read_checkpoint, write_checkpoint
 from hadamrnn.training.config import TrainingConfig, config_yaml, read_config
 from hadamrnn.training.evaluate import MetricsRow
-from hadamrnn.training.trainer import Trainer
+from hadamrnn.training.schedule import MOMENTS
+from hadamrnn.training.trainer import Counters, Trainer
 
 FORMAT = "hadamrnn run"
 FORMAT_VERSION = 3
+CHECKPOINT = {"format": "hadamrnn checkpoint", "version": "2"}
 MAX_RECORD_BYTES = 1 << 30  # large, because the record lists the sample numbers of every part
 PACKAGES = ("torch", "numpy", "safetensors")
 
@@ -277,3 +286,44 @@ def open_events(folder: Path, start_step: int) -> Any | None:
     except ImportError:
         return None
     return SummaryWriter(str(folder), purge_step=start_step + 1 if start_step else None)
+
+
+def write_checkpoint(
+    path: Path, groups: Mapping[str, Mapping[str, Tensor]], counters: Counters, run: str = ""
+) -> None:
+    """Replace the checkpoint at `path` by these groups of named tensors and a run's counters."""
+    tensors = {
+        f"{group}/{name}": tensor.detach().contiguous()
+        for group, members in groups.items()
+        for name, tensor in members.items()
+    }
+    header = {**CHECKPOINT, "counters": json.dumps(asdict(counters)), "run": run}
+    write_atomically(path, seal(save(tensors, header)))
+
+
+def read_checkpoint(path: Path, run: str | None = None) -> tuple[dict[str, dict[str, Tensor]], Counters]:
+    """Read the groups and counters of a checkpoint; refuse the checkpoint of another run."""
+    kind, version = CHECKPOINT.values()
+    header, content = read_sealed(path, kind, version, "Resume with the release that wrote it.")
+    if run is not None:
+        check_owner(header, run, path)
+    groups: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in parse_tensors(content, path).items():
+        group, _, name = key.partition("/")
+        groups.setdefault(group, {})[name] = tensor
+    return groups, from_json(Counters, parse_json(header.get("counters", "null"), path), path)
+
+
+def check_fits(
+    groups: Mapping[str, Mapping[str, Tensor]], model: nn.Module, path: Path, average: nn.Module | None = None
+) -> None:
+    """Refuse a checkpoint whose tensors differ from those of the model or its average in name or form."""
+    state = model.state_dict()
+    check_tensors(groups.get("model", {}), state, path)
+    check_tensors(groups.get("average", {}), {} if average is None else average.state_dict(), path)
+    if "best" in groups:
+        check_tensors(groups["best"], state, path)
+    for moment in MOMENTS[1:]:
+        found = groups.get(f"adam_{moment}", {})
+        expected = {name: parameter for name, parameter in model.named_parameters() if name in found}
+        check_tensors(found, expected, path)

@@ -11,6 +11,7 @@ cores that the kernels' own threads need.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ SETTLED_RATE = 0.1  # relative to the initial rate; at higher rates, differences
 # Above this number of elements, torch's threads are faster.
 LARGEST = 1 << 16
 DTYPES = (torch.float32, torch.float64)  # dtypes that numpy has too
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # names of the state of Adam
 
 
 @dataclass(frozen=True)
@@ -168,3 +171,23 @@ def _step(parameter: nn.Parameter, state: dict[str, Tensor], group: dict[str, An
     spread += group["eps"]
     w *= 1 - rate * group["weight_decay"]
     w -= rate / (1 - beta1**time) * (m / spread)
+
+
+def adam_tensors(optimizer: torch.optim.Adam, model: nn.Module) -> dict[str, dict[str, Tensor]]:
+    """Return Adam's state by parameter name, in one group for each moment."""
+    states = {name: optimizer.state.get(parameter, {}) for name, parameter in model.named_parameters()}
+    return {
+        f"adam_{moment}": {name: state[moment] for name, state in states.items() if state}
+        for moment in MOMENTS
+    }
+
+
+def restore_adam(
+    optimizer: torch.optim.Adam, model: nn.Module, groups: Mapping[str, Mapping[str, Tensor]]
+) -> None:
+    """Restore the state that `adam_tensors` returned."""
+    for name, parameter in model.named_parameters():
+        found = {moment: groups.get(f"adam_{moment}", {}).get(name) for moment in MOMENTS}
+        state = {moment: tensor for moment, tensor in found.items() if tensor is not None}
+        if state:
+            optimizer.state[parameter] = state

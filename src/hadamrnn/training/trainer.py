@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -19,17 +20,39 @@ from hadamrnn.nn.linear import QuantizedLinear
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.nn.normalization import fresh_statistics
 from hadamrnn.nn.storage import check_finite
+from hadamrnn.settings import Range
 from hadamrnn.training.augmentation import augment, check_suited
-from hadamrnn.training.checkpoint import Counters, adam_tensors, restore_adam
 from hadamrnn.training.config import TrainingConfig
 from hadamrnn.training.evaluate import MetricsRow, Objective, is_better
 from hadamrnn.training.models import RandomGenerator
 from hadamrnn.training.processes import Processes
-from hadamrnn.training.schedule import Adam, Schedule, epoch_order
+from hadamrnn.training.schedule import Adam, Schedule, adam_tensors, epoch_order, restore_adam
 
 STATISTICS_SAMPLES = 2048  # samples for the running statistics before a validation
 
 Groups = dict[str, dict[str, Tensor]]
+
+NaturalNumber = Annotated[int, Range(0, 2**63 - 1)]
+
+
+@dataclass
+class Counters:
+    """The progress of a run.
+
+    `loss_sum` and `flips` are sums since the last row of metrics.jsonl. The watched metric must fall below
+    `level` to count as progress; `idle` counts the rows without progress.
+    """
+
+    step: NaturalNumber = 0
+    loss_sum: float = 0.0
+    flips: NaturalNumber = 0
+    seconds: float = 0.0
+    best_metric: float | None = None
+    best_step: NaturalNumber = 0
+    metrics_bytes: NaturalNumber = 0
+    level: float | None = None
+    idle: int = 0
+    metrics_sha256: str | None = None
 
 
 class Diverged(InputError):

@@ -112,8 +112,8 @@ def baseline_step_cost(network: Baseline) -> StepCost:
     lowest = Operations(0, rows) if one_hot else matrix_product(projection, width)
     above = matrix_product(rows * seen, width)
     return StepCost(
-        input=add_up([lowest.times(network.directions), above.times(cells - network.directions)]),
-        recurrent=matrix_product(recurrent, recurrent_width).times(cells),
+        input=add_up([lowest] * network.directions + [above] * (cells - network.directions)),
+        recurrent=add_up([matrix_product(recurrent, recurrent_width)] * cells),
         output=matrix_product(seen * network.output_size, stored_bits(network.readout_bits)),
     )
 

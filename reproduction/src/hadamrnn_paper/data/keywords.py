@@ -20,7 +20,7 @@ from hadamrnn.data.files import DataFile, fetch
 from hadamrnn.data.scaling import standardised
 from hadamrnn.data.splits import Split, Splits
 from hadamrnn.data.tasks import PAPER_SENSORS, STACK, Task, Values
-from hadamrnn.front_end.description import CODES_PER_OCTAVE, FrontEnd
+from hadamrnn.front_end import CODES_PER_OCTAVE, FrontEnd
 from hadamrnn.front_end.reference import compute_bands
 
 FRONT_END = FrontEnd("mel", rate=16_000, frame=400, hop=160, bands=32)  # the filters of FastGRNN's Google-12
