@@ -81,7 +81,7 @@ def test_without_tools_the_table_says_what_to_install(
     assert "gcc" in figures["missing"]["c_accuracy"]
     assert "qemu-system-arm" in figures["missing"]["instructions_per_step"]
     assert figures["integer_accuracy"] > 0.1
-    assert ("C beside Python", "not run, no C compiler (Debian: gcc)") in table(DemoResult(**figures))
+    assert ("C and Python", "not run, no C compiler (Debian: gcc)") in table(DemoResult(**figures))
 
 
 def test_the_demo_refuses_a_folder_that_holds_something(command: Command, tmp_path: Path) -> None:

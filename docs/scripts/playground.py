@@ -34,14 +34,14 @@ MOTION_NETWORK = "motion-6kb"
 KEYWORD_NETWORK = "keywords-16kb"
 PLAYED = ("yes", "no", "stop")  # words whose first test clip is stored as sound
 LEAD = (
-    "Five small neural networks run in this page, with the same integers as on a microcontroller. Each reads "
-    "its input one step at a time and keeps all that it needs in a small memory, so you can watch it make up "
-    "its mind. Nothing leaves your computer."
+    "Five small neural networks run on this page, with the same integers as on a microcontroller. Each reads "
+    "its input one step at a time and remembers what it needs in a small memory, so you can watch it decide. "
+    "Nothing leaves your computer."
 )
 SOURCES = (
     "Digits: MNIST by LeCun, Cortes and Burges (CC BY-SA 3.0). Motion: UCI HAR by Reyes-Ortiz et al. (CC BY "
-    "4.0). Words: Speech Commands by Warden (CC BY 4.0), as bands and three as 8-bit sound. All are from "
-    "test sets."
+    "4.0). Words: Speech Commands by Warden (CC BY 4.0), as frequency bands, and three as 8-bit sound. All "
+    "examples are from test sets: the networks were not trained on them."
 )
 
 
@@ -96,10 +96,10 @@ def digits(task: str, title: str, order: NDArray[Any] | None) -> Live:
     codes = input_codes(model, pixels)[0].reshape(-1)
     images = arrays["digits"] if order is None else arrays["digits"][:, order]
     about = (
-        "Draw a digit: both networks read it, one pixel per step. Row by row, neighbouring pixels arrive "
-        "together.",
-        "The same pixels in a random order that never changes. Neighbours arrive hundreds of steps apart, so "
-        "the network has to remember all of them.",
+        "Draw a digit, and both networks read it, one pixel per step. This one reads row by row, so "
+        "neighbouring pixels arrive soon after one another.",
+        "This network reads the same pixels in a random order that never changes. Neighbouring pixels may "
+        "arrive hundreds of steps apart, so the network has to remember all of them.",
     )
     return live_network(
         model,
@@ -122,9 +122,9 @@ def word() -> Live:
         "A word, a thousand steps later",
         Stored(x.numpy(), y.numpy()),
         paragraphs=(
-            "Type a word. The network reads it as symbols, two per letter, waits a thousand empty steps, and "
-            "repeats it when asked. Only its memory carries the word all that time: flip a single sign and "
-            "see what is left of it.",
+            "Type a word. The network reads two symbols for each letter, waits a thousand empty steps, and "
+            "repeats the word when asked. During that time the word exists only in its memory: flip a single "
+            "sign and see what is left of it.",
         ),
         classes=("none", *(f"{k}" for k in range(1, 9))),
         word={"example": "hello", "symbols": 10, "delay": 1000, "marker": 9, "base": 8},
@@ -140,9 +140,10 @@ def motion() -> Live:
         Stored(arrays["motion"], arrays["motion_labels"]),
         paragraphs=(
             "Recordings of 2.56 s from a phone worn at the waist: nine channels of acceleration and "
-            f"rotation, {RATE} times a second, and magnified copies of their small movements. The network "
+            f"rotation, {RATE} readings per second, and magnified copies of small movements. The network "
             "decides between six activities, from walking to lying down.",
-            "On a phone you can use its own sensor instead, if the browser allows it: wear it at the waist.",
+            "On a phone you can use the phone's own sensor instead, if the browser allows it. Wear the phone "
+            "at the waist.",
         ),
         sensor={
             "still": STILL,
@@ -160,9 +161,9 @@ def keywords() -> Live:
         "A spoken word",
         Stored(arrays["keywords"], arrays["keyword_labels"], raw=True),
         paragraphs=(
-            f"Say one of ten words: {', '.join(WORDS[2:])}. A network of 16 kB listens; it also recognises "
-            "silence and other words (unknown). The examples below are spoken by people whom it has never "
-            "heard.",
+            f"Say one of ten words: {', '.join(WORDS[2:])}. A network of 16 kB listens. It also recognises "
+            "silence and other words (unknown). The examples below are spoken by people whose voices were "
+            "not used for training.",
         ),
         clips=[
             Clip(expand(sound), WORDS.index(word))

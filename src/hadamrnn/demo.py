@@ -46,10 +46,10 @@ from hadamrnn.training.loop import Watcher
 GOLDEN_DIGITS = 8
 BOARD = "cortex-m4"
 ABOUT = (
-    "Draw a digit with mouse, pen or finger, or choose an example from the test set. This is the network "
-    "that was just trained, with the same integers as its C. It reads one pixel per step, from the upper "
-    "left corner to the lower right, and was trained to be right after the last one.",
-    "Click a sign to flip it, or round the weights to fewer bits, and see how many answers stay right.",
+    "Draw a digit with a mouse, pen or finger, or choose an example from the test set. The network that was "
+    "just trained reads it, with the same integers as its C: one pixel per step, from the upper left corner "
+    "to the lower right. It was trained to answer correctly after the last pixel.",
+    "Click a sign to flip it, or round the weights to fewer bits, and see how many answers stay correct.",
 )
 
 
@@ -97,7 +97,7 @@ def table(result: DemoResult) -> list[tuple[str, str]]:
         ("test accuracy, float", percent(result.float_accuracy)),
         ("test accuracy, integer", percent(result.integer_accuracy)),
         ("test accuracy, C", shown("c_accuracy", percent)),
-        ("C beside Python", shown("c_test", lambda same: "the same bits" if same else "DIFFERENT BITS")),
+        ("C and Python", shown("c_test", lambda same: "the same bits" if same else "DIFFERENT BITS")),
         ("weights", f"{result.payload_bytes:,} bytes"),
         ("additions for W h", f"{result.additions_per_step:,} per step, no multiplication"),
         (f"instructions, {BOARD}", shown("instructions_per_step", "{:,} per step".format)),
@@ -175,14 +175,14 @@ def build_page(result: DemoResult, curve: Sequence[MetricsRow], live: LivePart) 
     lead, folder = headline(result), Path(result.c_folder).name
     lines = tuple((Cell(label), Cell(value)) for label, value in table(result))
     links = (
-        Link(f"{folder}/README.md", "How to use it"),
+        Link(f"{folder}/README.md", "How to use the C"),
         Link(f"{folder}/digits.c", "The network, digits.c"),
-        Link(f"{folder}/", "The folder"),
+        Link(f"{folder}/", "The whole folder"),
     )
     c99 = "C99, no heap, no floating point. Its self-test replays digits and compares every bit."
     sections = (
         Section("figures", "Figures", parts=(Part(grid=Grid(("what", "figure"), lines)),)),
-        Section("learning", "Learning", pictures=(training_curves(curve),)),
+        Section("learning", "Training", pictures=(training_curves(curve),)),
         Section("c", "The C", (c99,), links=links),
     )
     return Document("HadamRNN reads digits", (f"{lead[0].upper()}{lead[1:]}.",), sections, live)

@@ -167,14 +167,14 @@ SERVE = 'run "python -m http.server" in the page\'s folder and open http://local
 @pytest.mark.parametrize(
     ("obstacle", "line"),
     [
-        (REFUSED.format("NotAllowedError"), "may not use the microphone"),
+        (REFUSED.format("NotAllowedError"), "not allowed"),
         (REFUSED.format("NotFoundError"), "No microphone was found"),
         (REFUSED.format("NotReadableError"), "cannot be read"),
-        (REFUSED.format("AbortError"), "does not start"),
+        (REFUSED.format("AbortError"), "cannot be started"),
         ("Object.defineProperty(navigator, 'mediaDevices', {value: undefined})", SERVE),
         ("delete window.AudioWorkletNode", SERVE),
         ("AudioWorklet.prototype.addModule = () => Promise.reject(new Error())", SERVE),
-        ("AudioContext.prototype.resume = function () { this.suspend() }", "holds the sound back"),
+        ("AudioContext.prototype.resume = function () { this.suspend() }", "paused"),
     ],
 )
 def test_each_obstacle_gets_one_line(obstacle: str, line: str, page: Path, browser: Chrome) -> None:
@@ -192,7 +192,7 @@ def test_each_obstacle_gets_one_line(obstacle: str, line: str, page: Path, brows
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        ("context.suspend()", "holds the sound back"),
+        ("context.suspend()", "paused"),
         ("stream.getAudioTracks()[0].dispatchEvent(new Event('ended'))", "was disconnected"),
     ],
 )

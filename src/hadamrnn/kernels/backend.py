@@ -138,7 +138,7 @@ def check_range(name: str, values: Tensor, limit: int, advice: str = "") -> None
 
 
 def _has_values(tensor: Tensor) -> bool:
-    """Return whether values can be inspected and are complete."""
+    """Return whether the tensor's values can be inspected, and it has no tangent."""
     return not (values_are_hidden() or is_traced(tensor) or tensor.is_meta or _has_tangent(tensor))
 
 

@@ -29,7 +29,7 @@ SUMS_BYTES = 32 << 20
 
 
 def native_scan(signs: Tensor) -> Callable[..., tuple[Tensor, ...]]:
-    """Return the C function from `Recurrence.arguments()` to `Results`, with a gradient.
+    """Return a differentiable function that runs `Recurrence.arguments()` in C and returns `Results`.
 
     Traces, and anything other than plain tensors, need the torch operator.
     """

@@ -227,7 +227,7 @@ def stream_page(title: str, lead: str, streams: Sequence[Drawn], rate: float, to
     pictures = tuple(
         stream_picture(number, *each, rate, tolerance) for number, each in enumerate(streams[:MOST_PICTURES])
     )
-    text = "Shaded: what happened. Lines: alarms of that class, or false ones in orange."
+    text = "Shaded: incidents. Lines: alarms of that class; false alarms are orange."
     return Document(title, (f"{lead}.",), (Section("streams", "Recordings", (text,), pictures=pictures),))
 
 

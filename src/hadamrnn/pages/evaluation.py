@@ -132,7 +132,7 @@ def _windows(examples: Examples) -> Section:
         caption = f"{len(index)} of {count} windows, {int((~examples.right[index]).sum())} of them wrong."
         picture = Picture("windows", svg(canvas, "windows"), caption)
     channels = examples.x[0].size // steps
-    text = "Shaded: the class. Dots: the network's answer, orange if it is wrong."
+    text = "Shaded: the true class. Dots: the predicted class, orange if it is wrong."
     if channels > MOST_CHANNELS:
         text += f" Lines: the first {MOST_CHANNELS} of {channels} inputs."
     return Section("windows", "Windows", (text,), pictures=(picture,))
@@ -151,7 +151,7 @@ def _errors(examples: Examples) -> Section:
         for sample in worst.tolist()
     }
     picture = _signals("errors", titles, examples.x, f"{len(worst)} of {len(wrong)} errors.")
-    text = f"{len(wrong)} errors; the most confident ones are shown, each with the number of its sample."
+    text = f"{len(wrong)} errors. Those with the highest confidence are shown, each with its sample number."
     return Section("errors", "Errors by confidence", (text,), pictures=(picture,))
 
 
@@ -164,12 +164,12 @@ def _reliability(examples: Examples) -> Section:
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8)
         axes.bar(edges, counts / counts.sum(), 1 / BINS, align="edge", color=LINE)
         axes.plot(confidences, shares, "o-", color=BLUE, markersize=4)
-        axes.set_xlabel("confidence of the verdict")
+        axes.set_xlabel("confidence of the prediction")
         axes.set_ylabel("accuracy")
         picture = Picture("reliability", svg(canvas, "reliability"), "Accuracy by confidence.")
     text = (
-        "On the diagonal confidence equals accuracy; above it, the network is underconfident. The mean "
-        f"distance is {calibration_error(examples):.1%}. Grey bars: the share of samples."
+        "On the diagonal, confidence equals accuracy; above it, the network is underconfident. The mean "
+        f"distance is {calibration_error(examples):.1%}. Grey bars: the fraction of samples."
     )
     return Section("reliability", "Reliability", (text,), pictures=(picture,))
 
@@ -212,7 +212,7 @@ def _largest_errors(answers: Answers) -> Section:
         for sample in np.argsort(-distances, kind="stable")[:MOST_ERRORS].tolist()
     }
     picture = _signals("largest", titles, answers.x, f"{len(titles)} of {len(distances)} samples.")
-    return Section("largest", "Largest errors", ("With the number of the sample.",), pictures=(picture,))
+    return Section("largest", "Largest errors", ("Each title has the sample's number.",), pictures=(picture,))
 
 
 def _signals(name: str, titles: Mapping[int, str], x: NDArray[Any], caption: str) -> Picture:

@@ -96,7 +96,7 @@ class LoweredLayer:
 def lower_layer(
     network: Network, index: int, floats: FloatLayer, coding: Coding, above: FloatLayer | None
 ) -> LoweredLayer:
-    """Return layer `index` in integers.
+    """Lower layer `index` to integers.
 
     Args:
         network: the integer model's network, with activation_bits.

@@ -57,7 +57,7 @@ static uint32_t calibrate(void)
     return since(start) - base;
 }
 
-/* End the line, and on AVR sleep for good, which ends the emulator. */
+/* End the line; on AVR also sleep forever, which ends the emulator. */
 static void finish(void)
 {
     put('\n');

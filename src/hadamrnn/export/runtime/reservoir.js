@@ -121,5 +121,5 @@ export class Reservoir extends Network {
   }
 }
 
-/** Return the network of a model of either kind. */
+/** Build the network for a model of either kind. */
 export const networkOf = (model) => (model.groups ? new Reservoir(model) : new Network(model));

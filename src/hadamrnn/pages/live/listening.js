@@ -116,6 +116,6 @@ export class Listening {
     source.connect(context.destination);
     source.start();
     await new Promise((resolve) => setTimeout(resolve, START));
-    if (context.state === "suspended") this.notify("The browser plays no sound; the network reads the recording all the same.");
+    if (context.state === "suspended") this.notify("The browser does not play the sound, but the network reads the recording.");
   }
 }

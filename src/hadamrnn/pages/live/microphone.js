@@ -5,11 +5,11 @@ const TIMEOUT = 2000; // milliseconds without sound before the page reports it
 // Raw sound: processing that improves speech for people changes the network's input.
 const PLAIN = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
 const REASONS = {
-  NotAllowedError: "This page may not use the microphone. Allow it beside the page's address and press the button again.",
+  NotAllowedError: "This page is not allowed to use the microphone. Allow it next to the page's address and press the button again.",
   NotFoundError: "No microphone was found. Connect one and press the button again, or play a stored recording.",
   NotReadableError: "The microphone cannot be read. Close other programs that use it and press the button again.",
 };
-const SUSPENDED = "The browser holds the sound back. Press the button again to go on.";
+const SUSPENDED = "The browser has paused the sound. Press the button again to continue.";
 
 /** Runs in the browser's audio thread and passes samples on, in blocks of 1024 values. */
 const TAP = `registerProcessor("tap", class extends AudioWorkletProcessor {
@@ -29,17 +29,17 @@ const TAP = `registerProcessor("tap", class extends AudioWorkletProcessor {
   }
 });`;
 
-/** Return instructions for opening this page so that browsers allow it the microphone. */
+/** Return instructions for opening this page in a way that lets it use the microphone. */
 function howToServe() {
   const file = location.pathname.split("/").pop();
   return `run "python -m http.server" in the page's folder and open http://localhost:8000/${file}`;
 }
 
-const notHere = () => `This browser gives this page no microphone: ${howToServe()}`;
+const notHere = () => `The browser does not let this page use a microphone: ${howToServe()}`;
 
 /** Return the reason why there is no microphone; a browser may refuse a local file without asking. */
 function reason({ name, message }) {
-  const line = REASONS[name] ?? `The microphone does not start: ${message}`;
+  const line = REASONS[name] ?? `The microphone cannot be started: ${message}`;
   const unasked = name === "NotAllowedError" && location.protocol === "file:";
   return unasked ? `${line} If the browser does not ask: ${howToServe()}` : line;
 }
@@ -85,7 +85,7 @@ export class Microphone {
     context.onstatechange = () => context.state !== "running" && this.fail(SUSPENDED);
     this.timer = setTimeout(() => {
       if (context.state !== "running") this.fail(SUSPENDED);
-      else if (!this.loud) this.notify("The microphone gives no sound at all. Is it muted?");
+      else if (!this.loud) this.notify("There is no sound from the microphone. Is it muted?");
     }, TIMEOUT);
     context.resume();
   }

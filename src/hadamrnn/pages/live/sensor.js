@@ -31,9 +31,9 @@ export class Sensor {
 
   async start() {
     const asked = await window.DeviceMotionEvent.requestPermission?.().catch(() => "denied");
-    if (asked === "denied") return this.fail("The browser does not give the sensor to this page.");
+    if (asked === "denied") return this.fail("The browser does not let this page use the sensor.");
     Object.assign(this, { due: null, before: null });
-    this.timer = setTimeout(() => this.fail("No reading came from a sensor."), 2000);
+    this.timer = setTimeout(() => this.fail("The sensor sent no readings."), 2000);
     return addEventListener("devicemotion", this.listen);
   }
 

@@ -190,7 +190,7 @@ export class Widget {
     this.playing = !stop && !this.done;
     this.started = null;
     if (this.playing) this.waiting = requestAnimationFrame((now) => this.frame(now));
-    this.part.play.textContent = this.playing ? "Pause" : this.done ? "Read again" : "Go on";
+    this.part.play.textContent = this.playing ? "Pause" : this.done ? "Read again" : "Continue";
   }
 
   stepOnce() {
@@ -226,7 +226,7 @@ export class Widget {
   finish() {
     this.pause(true);
     const answer = this.describe(this.predicted);
-    const truth = this.labels && !this.network.everyOutput ? ` It is: ${this.names[this.labels[0]]}.` : "";
+    const truth = this.labels && !this.network.everyOutput ? ` The correct answer is: ${this.names[this.labels[0]]}.` : "";
     const before = this.isChanged ? ` As trained: ${this.describe(answers(this.trained, this.sequence))}.` : "";
     const sure = this.network.everyOutput ? "" : `, ${Math.round(100 * this.history.at(-1)[this.predicted.at(-1)])} % sure`;
     this.part.answer.textContent = `The network says: ${answer}${sure}.${truth}${before}`;
@@ -236,7 +236,7 @@ export class Widget {
   describe(predicted) {
     if (this.word) return this.word.spelled(predicted);
     if (!this.network.everyOutput) return this.names[predicted.at(-1)];
-    return `${predicted.filter((each, t) => each === this.labels[t]).length} of ${predicted.length} steps right`;
+    return `${predicted.filter((each, t) => each === this.labels[t]).length} of ${predicted.length} steps correct`;
   }
 
   /** Evaluate the stored sequences again with the present network. */
