@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hadamrnn import HadamRNNDetector, InputError
 from hadamrnn.estimators import detector as module
+from hadamrnn.quantization.calibration import calibrate
 
 Floats = NDArray[np.float64]
 STREAM = "the score of a row depends on the rows before it: rows are samples of a stream"
@@ -129,6 +130,14 @@ def test_a_shift_smooths_and_none_judges_each_sample(waves: Floats) -> None:
 
     np.testing.assert_allclose(smooth.score_samples(waves), expected)
     assert small(margin=3.0).fit(waves).offset_ == pytest.approx(3 * small(margin=1.0).fit(waves).offset_)
+
+
+def test_integers_have_room_for_four_times_the_states_and_features_of_normal_data(waves: Floats) -> None:
+    detector = small().fit(waves)
+    normal = calibrate(detector.network_, [(detector._inputs(waves)[None], None)])
+    room = detector.calibration_
+
+    assert (room.max_state, room.max_feature) == pytest.approx((4 * normal.max_state, 4 * normal.max_feature))
 
 
 def test_parts_of_a_stream_are_fitted_as_the_whole(waves: Floats) -> None:

@@ -50,6 +50,7 @@ def test_features_of_two_series_add_up(number: int) -> None:
 def test_states_of_the_longest_series_are_not_negative_at_their_end() -> None:
     rng = np.random.default_rng(0)
     x, lengths = torch.from_numpy(rng.normal(size=(60, 30, 2))), torch.from_numpy(rng.integers(25, 31, 60))
+    x[::59], lengths[::59] = 3 * x[::59], 30  # the first and the last reach furthest
     for network in linear_networks(ParameterSpace(Network(2, 1, 1), 4096)):
         model = draw_linear(network, Split(x, None, lengths), 0)
         assert model.hadamard_layers.end_state(x, lengths)[lengths == 30].min() > -1e-9

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hadamrnn.cli import main
 from hadamrnn.data.tasks import load_task
 from hadamrnn.errors import InputError
-from hadamrnn.export import export_arduino, export_c, fit_golden
+from hadamrnn.export import export_arduino, export_c, export_js, fit_golden
 from hadamrnn.export.folder import check_name
 from hadamrnn.export.metadata import summarise
 from hadamrnn.files import INTEGER_FILE
@@ -65,8 +65,9 @@ def test_a_name_that_is_no_identifier_is_refused(name: str) -> None:
 def test_a_folder_is_replaced_with_force_only_and_only_if_an_export_wrote_it(tmp_path: Path) -> None:
     model = random_model(np.random.default_rng(1), block_size=8)
     folder = export_c(model, tmp_path / "out", "net")
-    with pytest.raises(InputError, match="Use --force"):
-        export_c(model, folder, "net")
+    for export in (export_c, export_arduino, export_js):
+        with pytest.raises(InputError, match="Use --force"):
+            export(model, folder, "net")
     export_c(model, folder, "gait", force=True)
     assert not (folder / "net.c").exists() and (folder / "gait.c").exists()
 

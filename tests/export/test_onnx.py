@@ -82,6 +82,23 @@ def test_inputs_out_of_range_saturate_or_leave_the_state_alone(kind: str, tmp_pa
             assert np.array_equal(found, h)
 
 
+def test_values_beyond_32_bits_are_those_at_the_end_of_the_range(tmp_path: Path) -> None:
+    drawn = random_model(
+        np.random.default_rng(5), input_kind="dense", input_size=2, input_bits=4, block_size=8
+    )
+    zero = np.zeros(2, np.int32)
+    coarse = replace(drawn, raw_offset=zero, raw_multiplier=zero + 1, raw_shift=zero + 29)  # codes of -4 to 4
+    model = replace(coarse, raw_knee=None)
+    step = session(export_onnx(tmp_path / "onnx", integer_model=model), "net_integer_step.onnx")
+
+    def answers(value: float) -> list[Any]:
+        h = np.zeros((1, model.hidden_size), np.int64)
+        return [each.tolist() for each in step.run(None, {"x": np.full((1, 2), value), "h": h})]
+
+    assert answers(2.0**32) == answers(2.0**31) != answers(2.0**30)
+    assert answers(-(2.0**32)) == answers(-(2.0**31)) != answers(-(2.0**30))
+
+
 @pytest.mark.parametrize("bits", [8, 33, 63])
 def test_numbers_of_any_size_saturate(bits: int) -> None:
     numbers = np.random.default_rng(bits).integers(-(2**bits), 2**bits, 1001)
@@ -201,6 +218,14 @@ def test_past_the_longest_sequence_the_state_stands_still(tmp_path: Path) -> Non
     logits = session(folder, "net_integer_sequence.onnx").run(["logits"], {"x": values_of(model, raw)})[0]
 
     assert np.array_equal(logits, Engine(model).run(codes_of(model, raw[:, :3])).logits)
+
+
+def test_graphs_replace_no_folder_unless_forced(tmp_path: Path) -> None:
+    model = random_model(np.random.default_rng(0), block_size=8)
+    folder = export_onnx(tmp_path / "onnx", integer_model=model)
+
+    with pytest.raises(InputError, match="Use --force"):
+        export_onnx(folder, integer_model=model)
 
 
 def test_a_network_that_reads_backwards_too_is_refused_in_one_line(tmp_path: Path) -> None:
