@@ -108,7 +108,7 @@ def test_settings_of_the_network_are_those_of_the_command(recordings: Path, comm
     ("arguments", "message"),
     [
         (("train", "new.csv", "--goal", "anomaly", "--out", "x"), "are labelled as anomalies"),
-        (("train", "normal.csv", "--goal", "anomaly"), "A run needs a folder: --out RUN"),
+        (("train", "normal.csv", "--goal", "anomaly"), "--out RUN"),
         (("train", "--goal", "anomaly", "--out", "x"), "TASK must be a file or a folder of them, got none"),
         (("train", "digits", "--goal", "anomaly", "--out", "x"), "TASK must be a file or a folder"),
         (("train", "normal.csv", "--goal", "anomaly", "--out", "run"), "must be a new or empty folder"),

@@ -220,7 +220,7 @@ BARE: Cells = {"1": [2, 3], "4": [5, 6]}
             {"columns": ["value"]},
             "must hold numbers, got no value in row 1",
         ),
-        (without(GOOD, "value"), {}, "needs a column of numbers"),
+        (without(GOOD, "value"), {}, "numeric column"),
         ({**GOOD, "label": ["sit"] * 240}, {}, "two classes or more, got 'sit' alone"),
         (FRACTIONS, {"window": 9}, "Labels are classes, got the number 0.5"),
         (GOOD, {"window": 61}, "the longest run has 60, got --window 61. Choose a shorter one"),

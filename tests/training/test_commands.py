@@ -108,7 +108,7 @@ def test_quiet_shows_no_progress(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("digits",), "A run needs a folder"),
+        (("digits",), "--out RUN"),
         (("--out", "new"), "A task is needed"),
         (("digit", "--out", "new"), "Did you mean 'digits'?"),
         (("digits", "--preset", "besst", "--out", "new"), "Did you mean 'best'?"),

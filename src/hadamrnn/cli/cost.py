@@ -116,7 +116,7 @@ def _network_of(options: CostOptions, settings: dict[str, Any]) -> Architecture:
     task = {name: getattr(options, name) for name in ("input_size", "output_size", "vocabulary_size")}
     missing = [flag(name) for name in names if {**task, **settings}.get(name) is None]
     if missing:
-        raise InputError(f"Without a RUN these are required: {', '.join(missing)}.")
+        raise InputError(f"Without a RUN, these options are required: {', '.join(missing)}.")
     if options.vocabulary_size is not None:
         check_unused(options, "with --vocabulary-size: ids become embedded vectors", "one_hot")
     kind = "one_hot" if options.one_hot else "dense" if options.vocabulary_size is None else "embedded"

@@ -93,7 +93,9 @@ class TrainOptions(OwnData, BudgetOptions, DataFolder, JsonOption):
 def run(options: TrainOptions, settings: dict[str, Any]) -> None:
     path = options.resume or options.out
     if path is None:
-        raise InputError("A run needs a folder: --out RUN for a new one, --resume RUN for an old one.")
+        raise InputError(
+            "Name the run's folder: --out RUN starts a new run, --resume RUN continues a stopped one."
+        )
     if options.resume is not None:
         where = "with --resume, which takes all settings from the run folder"
         allowed = ("resume", "data_dir", "checkpoint_seconds", "quiet", "json")

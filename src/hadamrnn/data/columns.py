@@ -62,9 +62,10 @@ def decide(
         reasons = {name: reason for name in others if (reason := why_not(tables, name, labels))}
     columns = given.columns or tuple(name for name in others if name not in reasons)
     if not columns:
+        seen = [f"{name} ({reasons.get(name, 'the label or the group')})" for name in first.names]
         raise InputError(
-            f"A recording needs a column of numbers, {first.path} has {listed(first.names)}. "
-            "Name it with --columns."
+            f"A recording needs a numeric column to read, and {first.path} has no usable one: "
+            f"{listed(seen)}. Name columns with --columns."
         )
     options = replace(given, label=label, group=group, columns=columns)
     if given.features in (None, "none"):

@@ -162,7 +162,7 @@ def time_first(
         if turned:
             raise InputError(
                 f"x must be (n, time, channels), and {x.shape} in {path} may be (n, channels, time). "
-                f"Say which: layout=time-first or layout=channels-first."
+                f"Choose with layout=time-first or layout=channels-first."
             )
     elif (x.shape[1] < FEW_STEPS and len(x) > 10 * x.shape[1]) or (channels is None and _flows(x)):
         raise InputError(
@@ -246,7 +246,8 @@ def read_npz(path: str | Path) -> dict[str, NDArray[np.generic]]:
             unknown = sorted(set(names) - KNOWN)
             if unknown:
                 raise InputError(
-                    f"Arrays are {', '.join(sorted(KNOWN))}, got {short(unknown[0])} in {path}. Leave it out."
+                    f"Arrays must be named {', '.join(sorted(KNOWN))}, got {short(unknown[0])} in {path}. "
+                    "Remove it."
                 )
             return {
                 name: _read_member(archive, member, path) for name, member in zip(names, members, strict=True)
@@ -295,7 +296,7 @@ def check_inputs(arrays: dict[str, NDArray[np.generic]], path: str | Path) -> tu
         row, step, channel = (~(dense.abs() <= FLOAT32_MAX)).nonzero()[0].tolist()
         raise InputError(
             f"x must be finite in float32, got {x.reshape(dense.shape)[row, step, channel]} "
-            f"at sample {row}, step {step}, channel {channel} in {path}."
+            f"at sample {row}, step {step}, channel {channel} in {path}. Replace or remove it."
         )
     if "lengths" not in arrays:
         return dense, None

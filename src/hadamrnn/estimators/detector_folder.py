@@ -166,8 +166,8 @@ def _channels(tables: list[Recording]) -> tuple[str, ...]:
     found = tuple(name for name in first.names if not why_not(tables, name, unlabelled))
     if not found:
         raise InputError(
-            f"A recording needs a column of numbers, {first.path} has {listed(first.names)}. "
-            "Name it with --columns."
+            f"A recording needs a numeric column to read, and {first.path} has only {listed(first.names)}. "
+            "Name columns with --columns."
         )
     return found
 

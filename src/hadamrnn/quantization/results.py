@@ -114,7 +114,7 @@ def saturation(network: object) -> Saturation | None:
 def load_integer(path: Path) -> IntegerModel:
     """Load the integer model of a run directory, checking that it belongs to the run, or of a file."""
     if not path.exists():
-        raise InputError(f"RUN must be a run folder or an integer model file, but there is no {path}.")
+        raise InputError(f"RUN must be a run folder or an integer model file, but {path} does not exist.")
     folder, file = (path, path / INTEGER_FILE) if path.is_dir() else (path.parent, path)
     if not file.exists():
         raise InputError(f"{path} holds no integer network yet. Make one with: hadamrnn quantize {path}")

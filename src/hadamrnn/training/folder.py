@@ -136,7 +136,7 @@ class RunFolder:
         path = Path(path)
         if not (path / CONFIG_FILE).is_file() or not (path / RECORD_FILE).is_file():
             raise InputError(
-                f"{path} must be a run folder, with config.yaml and run.json in it. hadamrnn train makes one."
+                f"{path} must be a run folder, with config.yaml and run.json. hadamrnn train creates one."
             )
         advice = "Use the release of hadamrnn that wrote it."
         values = read_json(path / RECORD_FILE, FORMAT, FORMAT_VERSION, advice, MAX_RECORD_BYTES)
