@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.cost import Device, Load, estimate
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.plan import make_plan
+from hadamrnn.front_end import FrontEnd, front_end_cost
 from hadamrnn.network import Network
 from hadamrnn.search.space import ESTIMATE_MARGIN, Budget, SearchSpace
 from tests.conftest import Command
@@ -29,6 +31,19 @@ def test_a_window_takes_a_state_and_a_step_for_each_of_its_hops(network: Network
     assert four.ram - one.ram == 3 * make_plan(draw_model(network)).state_bytes
     assert four.instructions - one.instructions == pytest.approx(3 * estimate(network))
     assert four.flash == one.flash
+
+
+def test_a_front_end_loads_the_device_as_well() -> None:
+    alone = replace(PLAIN, input_size=32)
+    network, cost = replace(alone, front_end=FrontEnd()), front_end_cost(FrontEnd())
+    load, without = Load.of(network, 98, 98), Load.of(alone, 98, 98)
+    added = [getattr(load, each.name) - getattr(without, each.name) for each in fields(Load)]
+    slow = Device(rate=100, clock=8)  # the network alone would keep up
+
+    assert added == [cost.instructions, cost.flash, cost.ram]
+    assert without.excesses(slow) == [] and load.excesses(slow)
+    with pytest.raises(InputError, match="No network of 4096 bytes fits the device"):
+        SearchSpace(network, Budget(4096, device=slow))
 
 
 @pytest.mark.parametrize("step", [None, 4000])

@@ -20,12 +20,14 @@ def test_the_codes_of_every_kind_of_signal_on_a_cortex_m4_are_those_of_numpy(see
     front_end = random_front_end(rng)
     found = measure_front_end(front_end, installed("cortex-m4"), signal=mixed_signal(front_end, rng))
     assert found.differences == 0
+    assert 0.9 < found.hop / front_end_cost(front_end).instructions < 1.01
 
 
 @pytest.mark.edge
 def test_the_front_end_of_speech_takes_a_seventh_of_a_64_mhz_cortex_m4() -> None:
     found = measure_front_end(SPEECH, installed("cortex-m4"))
     assert found.hop * 100 <= 0.15 * 64_000_000
+    assert found.flash <= front_end_cost(SPEECH).flash
     assert found.flash <= 2500 and found.stack <= 300
     assert found.ram == front_end_cost(SPEECH).ram + 4  # the floor of a front end without noise
 

@@ -16,6 +16,7 @@ from hadamrnn.errors import InputError
 from hadamrnn.fixedpoint.blob import ModelData
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.plan import make_plan, whole_groups
+from hadamrnn.front_end import front_end_cost
 from hadamrnn.hadamard.orders import order_factors
 from hadamrnn.network import Network, features_per_unit
 
@@ -284,7 +285,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Load:
-    """The cost of a network with its windows: instructions per step of the input, bytes of flash and RAM."""
+    """The cost of a network with its front end and windows: instructions per step, bytes of flash and RAM."""
 
     instructions: float
     flash: int
@@ -301,11 +302,15 @@ class Load:
         model = draw_model(network)
         plan, streams = make_plan(model), max(-(-window // hop), 1)
         steps = (estimate(network) if step is None else step) * streams
-        return cls(
+        load = cls(
             instructions=steps + (0 if network.every_output else estimate_readout(network) / hop),
             flash=len(ModelData(model).blob) + CODE_BYTES + CODE_PER_LAYER * (network.num_layers - 1),
             ram=streams * plan.state_bytes + plan.work_bytes + 4 * network.output_size + WINDOW_BYTES,
         )
+        if network.front_end is None:
+            return load
+        cost = front_end_cost(network.front_end)
+        return cls(load.instructions + cost.instructions, load.flash + cost.flash, load.ram + cost.ram)
 
     def share(self, device: Device) -> float | None:
         """Return the fraction of the clock in use, at one instruction per cycle; None without a rate."""

@@ -164,16 +164,27 @@ def front_end_numbers(front_end: FrontEnd) -> dict[str, int]:
 
 
 STREAM = 16  # bytes: three pointers of 32 bits, two counts
+CODE_BYTES = 1400  # on a Cortex-M4
+PER_HOP_SAMPLE, PER_FRAME_SAMPLE, PER_BUTTERFLY, PER_POINT, PER_MEL_BIN, PER_BAND = 5, 30, 33, 113, 30, 160
 
 
 @dataclass(frozen=True)
 class FrontEndCost:
-    """Bytes of tables in flash and of a stream in RAM; multiplications and additions per frame."""
+    """Bytes of tables in flash and of a stream in RAM; multiplications, additions and instructions per frame.
+
+    Instructions are estimated for a Cortex-M4 (`gcc -O2`); of 30 random front ends, the counts in an emulator
+    were 0 to 4 % lower.
+    """
 
     tables: int
     ram: int
     multiplications: int
     additions: int
+    instructions: int
+
+    @property
+    def flash(self) -> int:
+        return self.tables + CODE_BYTES
 
 
 def front_end_cost(front_end: FrontEnd) -> FrontEndCost:
@@ -187,9 +198,12 @@ def front_end_cost(front_end: FrontEnd) -> FrontEndCost:
     butterflies = points // 2 * (points.bit_length() - 1)
     bins = int(front_end.edges[-1] - front_end.edges[0])
     noise = front_end.bands if front_end.noise_shift else 0
+    instructions = PER_HOP_SAMPLE * front_end.hop + PER_FRAME_SAMPLE * front_end.frame
+    instructions += PER_BUTTERFLY * butterflies + PER_POINT * points + PER_BAND * front_end.bands
     return FrontEndCost(
         tables=len(tables),
         ram=STREAM + 2 * front_end.frame + 2 * front_end.fft_size + 4 * noise,
         multiplications=front_end.frame + 4 * butterflies + (8 if front_end.is_mel else 6) * bins,
         additions=2 * front_end.frame + 6 * butterflies + (12 if front_end.is_mel else 11) * bins,
+        instructions=instructions + (PER_MEL_BIN * bins if front_end.is_mel else 0),
     )
