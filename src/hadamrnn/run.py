@@ -148,8 +148,8 @@ class Run(RunFolder):
     ) -> Evaluation:
         """Return the metric over a part of the run's own data, or over the data in `file`."""
         samples = self.samples(split, file, layout)
+        own = self.splits.note if file is None else samples.note
         by_group = "" if samples.groups is None else "the right group of classes counts"
-        own = self.splits.note if file is None else ""
         facts: dict[str, Any] = {
             "samples": len(samples),
             "metric": self.facts.metric,
@@ -192,7 +192,7 @@ class Run(RunFolder):
         places: dict[str, list[Any]] = {
             name: arrays[name].tolist() for name in ("file", "row") if name in arrays
         }
-        return Predictions(readable(logits, self.facts), logits, places, saturation(network))
+        return Predictions(readable(logits, self.facts), logits, places, saturation(network), split.note)
 
     def quantize(
         self, config: QuantizeConfig | None = None, *, split: Part = "test", threads: int | None = None

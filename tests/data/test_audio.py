@@ -268,7 +268,7 @@ def test_sound_of_another_rate_than_in_training_is_refused(features: str, folder
     assert splits.options["rate"] == RATE
     other = folder / "other.wav"
     wavfile.write(other, 2 * RATE, np.ones(6000, np.int16))
-    with pytest.raises(InputError, match=r"8000 Hz, got 16000|16000 Hz, got 8000"):
+    with pytest.raises(InputError, match=r"8000 Hz, .*other\.wav has 16000 Hz"):
         read_like(other, splits.options, labelled=False)
 
 

@@ -129,6 +129,16 @@ def test_pushed_samples_give_the_classes_of_predict(
     assert len(set(predicted)) == 2
 
 
+def test_a_prediction_remarks_on_silent_clipped_and_stereo_files(run: Run, tmp_path: Path) -> None:
+    loud = np.tile(np.array([32767, -32768], np.int16), WINDOW)
+    for name, samples in (("silent", 0 * loud), ("clipped", loud), ("stereo", np.stack([loud // 2] * 2, 1))):
+        wavfile.write(tmp_path / f"{name}.wav", RATE, samples)
+    note = run.predict(tmp_path).note
+
+    for said in ("silent.wav: silent", "clipped.wav: clipped", "stereo.wav: the first of 2 channels"):
+        assert said in note
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node installed (Debian: nodejs)")
 def test_javascript_gives_the_classes_of_predict(
     run: Run, recording: tuple[Path, NDArray[np.int16]], predicted: list[int], tmp_path: Path

@@ -87,6 +87,8 @@ def _predict_detector(args: PredictOptions) -> Predictions:
 def _show(args: PredictOptions, found: Predictions) -> None:
     """Write or print predictions."""
     values, places, saturated = found.values, found.places, found.saturation
+    if found.note:
+        print(f"note: {found.note}", file=sys.stderr)
     if args.out is not None:
         _write(args.out, found)
     if args.json:

@@ -57,6 +57,7 @@ class RecordedWindows:
         starts: row of the file at which each window begins, `(n,)`.
         columns: names of the channels.
         last: target one hop before each window's own, `(n,)`; None for classification.
+        note: remarks on the files, such as silent ones.
     """
 
     x: NDArray[Any]
@@ -66,6 +67,7 @@ class RecordedWindows:
     starts: NDArray[np.int64]
     columns: tuple[str, ...]
     last: NDArray[np.float64] | None = None
+    note: str = ""
 
 
 def read_recordings(source: str | Path | Any, *, labelled: bool = True, **options: Any) -> RecordedWindows:
@@ -275,6 +277,7 @@ def cut(segments: list[Segment], recorded: Recorded) -> RecordedWindows:
         starts=np.concatenate([np.empty(0, np.int64), *starts]),
         columns=recorded.options.columns,
         last=last,
+        note="; ".join(recorded.forms),
     )
 
 

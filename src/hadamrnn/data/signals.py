@@ -107,8 +107,9 @@ def common_rate(given: RecordingOptions, tables: list[Recording]) -> int:
         raise InputError(f"All sound files must have one rate, got {shown}. Resample them: --resample HZ.")
     if given.rate and found and given.rate not in found:
         raise InputError(
-            f"--rate must be that of the files, {next(iter(found))} Hz, got {given.rate:g}. Leave it out, or "
-            f"resample them: --resample {given.rate:g}."
+            f"Sound files must have {given.rate:g} Hz, as in training or --rate; "
+            f"{next(iter(found.values())).name} has {next(iter(found))} Hz. Resample it, or train with "
+            f"--resample {given.rate:g}."
         )
     rate = given.rate or next(iter(found), None)
     if rate is None:

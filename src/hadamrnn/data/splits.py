@@ -43,6 +43,7 @@ class Split:
         levels: the code that means 1.0 (MNIST: 255); None for float32 inputs and for ids.
         groups: group of each class if a prediction only has to be in the right group; otherwise None.
         last: `(n, targets)`, the target one hop before each window's own, if the targets form a series.
+        note: remarks on the files that the samples were read from.
 
     >>> split = Split(torch.tensor([[[0], [51]]], dtype=torch.uint8), torch.tensor([1]), levels=255)
     >>> x, y, lengths = split.batch(torch.tensor([0]))
@@ -56,6 +57,7 @@ class Split:
     levels: int | None = None
     groups: tuple[int, ...] | None = None
     last: Tensor | None = None
+    note: str = ""
 
     def __post_init__(self) -> None:
         for name, values in (("x", self.x), ("y", self.y), ("lengths", self.lengths)):

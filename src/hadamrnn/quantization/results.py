@@ -86,6 +86,7 @@ class Predictions:
     logits: Any  # (n, outputs), a tensor; scores of a detector, an array
     places: dict[str, list[Any]]
     saturation: Saturation | None
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

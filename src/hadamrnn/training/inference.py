@@ -41,7 +41,7 @@ def read_split(
 
 
 def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
-    """Return the arrays x and, if `labelled`, y; for recordings also `file` and `row` of each window."""
+    """Return the arrays x and, if `labelled`, y; for recordings also a `note`, and `file` and `row` of each window."""
     if folder.config.task != "recordings":
         if path.suffix.lower() != ".npz":
             raise InputError(
@@ -50,6 +50,7 @@ def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
         return read_npz(path)
     windows = read_like(path, folder.config.task_options, labelled)
     arrays: Arrays = {"x": windows.x, "file": windows.files, "row": windows.starts}
+    arrays["note"] = np.array(windows.note)
     if windows.last is not None:
         arrays["last"] = windows.last
     return {**arrays, "y": windows.y} if labelled else arrays
@@ -71,7 +72,7 @@ def _inputs(arrays: Arrays, model: SequenceModel, folder: RunFolder, path: Path,
     x = scaled_alike(x, facts)
     if facts.offset is None and facts.levels is not None and arrays["x"].dtype.kind in "iu":
         x = x / facts.levels
-    return Split(x.float(), None, lengths)
+    return Split(x.float(), None, lengths, note=str(arrays.get("note", "")))
 
 
 def _with_labels(arrays: Arrays, split: Split, facts: Preparation, path: Path) -> Split:
