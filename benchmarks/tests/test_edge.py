@@ -10,6 +10,7 @@ from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.engine import Engine
 from hadamrnn_benchmarks import inference
 from hadamrnn_benchmarks.edge import NETWORKS, RIVALS, edge_page, measure_rival
+from hadamrnn_benchmarks.instructions import run_instructions
 from tests.edge_targets import installed
 
 
@@ -38,6 +39,15 @@ def test_a_hadamard_step_costs_a_tenth_of_its_rivals_on_a_cortex_m4(rival: str) 
     assert 10 * ours.step < theirs.step
     page = edge_page([theirs], ["something"])
     assert f"{theirs.step:,}" in page and "Left out" in page
+
+
+@pytest.mark.edge
+def test_estimates_of_drawn_networks_are_within_15_percent_of_the_counts() -> None:
+    installed("cortex-m4")
+    rows = run_instructions(10, seed=2)
+
+    assert max(abs(row.error) for row in rows) < 0.15
+    assert np.median([abs(row.error) for row in rows]) < 0.05
 
 
 def test_the_page_names_what_was_left_out() -> None:

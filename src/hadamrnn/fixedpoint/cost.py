@@ -175,30 +175,13 @@ def _step_cost(network: Network, additions: list[int]) -> StepCost:
 
 
 USUAL_BITS = 12  # assumed bits of states if the network is in floating point
-PER_STEP, PER_BLOCK, PER_UNIT, PER_DENSE_UNIT = 32.0, 3.1, 18.6, 1.4
-PER_STAGE, PER_FACTOR, PER_TERM, PER_PRODUCT_ROUNDING = 1.45, 22.0, 4.8, 3.0
-PER_SINGLE_LEAK, PER_LEAK, PER_GAIN, PER_LAYER_OUTPUT = 2.3, 11.7, 18.1, 11.1
-PER_POOLED = {"mean": 8.5, "max": 5.1, "positive": 12.6}
-PER_CHANNEL: dict[WeightBits, float] = {
-    "ternary": 2.88,
-    2: 2.88,
-    3: 3.55,
-    4: 2.53,
-    5: 4.53,
-    6: 4.93,
-    7: 5.51,
-    8: 2.59,
-}  # c_p
-PER_PRODUCT: dict[WeightBits, float] = {
-    "ternary": 3.31,
-    2: 3.31,
-    3: 3.76,
-    4: 2.91,
-    5: 3.92,
-    6: 3.93,
-    7: 3.86,
-    8: 2.69,
-}  # r_p
+PER_STEP, PER_UNIT, PER_STAGE, PER_DENSE, PER_DENSE_UNIT = 45.0, 20.0, 1.4, 84.0, 6.5
+PER_FACTOR, PER_TERM, PER_PRODUCT_ROUNDING = 26.9, 4.8, 2.9
+PER_SINGLE_LEAK, PER_LEAK, PER_GAIN, PER_LAYER_OUTPUT = 2.3, 11.6, 18.1, 9.7
+PER_POOLED = {"mean": 7.0, "max": 5.9, "positive": 10.2}
+BITS: tuple[WeightBits, ...] = ("ternary", 2, 3, 4, 5, 6, 7, 8)
+PER_CHANNEL = dict(zip(BITS, (2.88, 2.88, 3.76, 2.53, 4.5, 4.91, 5.6, 2.5), strict=True))  # c_p
+PER_PRODUCT = dict(zip(BITS, (3.31, 3.31, 3.76, 2.91, 3.92, 3.93, 3.86, 2.69), strict=True))  # r_p
 PER_OUTPUT, PER_STATE = 34.1, 6.5
 PER_FEATURE = {"last": 38.9, "mean": 50.8, "max": 41.7, "positive": 41.8}  # if each feature has a scale
 
@@ -206,19 +189,18 @@ PER_FEATURE = {"last": 38.9, "mean": 50.8, "max": 41.7, "positive": 41.8}  # if 
 def estimate(network: Network) -> int:
     """Estimate the instructions of a step, averaged over the steps that a stride skips.
 
-        step     = 32 + sum of the layers
-        layer    = 3.1 blocks + d_h (18.6 + 1.45 k + [22 + 4.8 m] + [3] + extra) + d_8 [1.4 + c_p d_in]
-        extra    = [2.3 for one leak, 11.7 for several]
-                   + below a layer 18.1 with gains, else 11.1; at the top 5.1 to 12.6 for each pooled feature
+        step     = 45 + sum of the layers
+        layer    = d_h (20 + 1.4 k + [26.9 + 4.8 m] + [2.9] + extra) + [84 + d_8 (6.5 + c_p d_in)]
+        extra    = [2.3 for one leak, 11.6 for several]
+                   + below a layer 18.1 with gains, else 9.7; at the top 5.9 to 10.2 for each pooled feature
         read-out = `estimate_readout`                           added if every step is read out
 
-    Blocks have 2^k units, or m 2^k with a factor m such as 12. The term 3 is the product for rounding, which
-    blocks of 4^j units do not need. d_8 is d_h rounded up to a multiple of 8; the bracket with d_in is for
-    two or more dense channels. A layer above a stride counts once in that many steps. The constants were
-    fitted to counts (`gcc -O2`, packed weights, QEMU, as in docs/edge.md) for 280 random networks of 4 to 512
-    units, 1 to 16 channels and up to 3 layers; the terms in m to 9 more. For 40 other networks all estimates
-    are within 15 % of the count; with several dense channels they are 5 to 14 % too low (`hadamrnn bench
-    instructions`).
+    Blocks have 2^k units, or m 2^k with a factor m such as 12. The term 2.9 is the product for rounding,
+    which blocks of 4^j units do not need. d_8 is d_h rounded up to a multiple of 8; the bracket with d_in
+    is for two or more dense channels. A layer above a stride counts once in that many steps. The constants
+    were fitted to counts (`gcc -O2`, packed weights, QEMU, as in docs/edge.md) for 151 networks of 4 to 384
+    units, 1 to 16 channels and up to 3 layers. For 60 other networks all estimates are within 15 % of the
+    count, for half of them within 1.1 % (`hadamrnn bench instructions`).
     """
     step = PER_STEP + sum(
         _layer_cost(network, layer, size_read) / float(network.stride) ** layer
@@ -238,9 +220,11 @@ def _layer_cost(network: Network, layer: int, size_read: int) -> float:
         each += PER_GAIN if network.scales_layers else PER_LAYER_OUTPUT
     else:
         each += _of_readouts({**PER_POOLED, "last": 0.0}, network)
-    cost = PER_BLOCK * network.num_blocks + units * each
+    cost = units * each
     if size_read > 1 and (layer > 0 or network.input_kind != "one_hot"):
-        cost += whole_groups(units) * (PER_DENSE_UNIT + _of_bits(PER_CHANNEL, network) * size_read)
+        cost += PER_DENSE + whole_groups(units) * (
+            PER_DENSE_UNIT + _of_bits(PER_CHANNEL, network) * size_read
+        )
     return cost
 
 

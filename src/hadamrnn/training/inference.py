@@ -41,7 +41,7 @@ def read_split(
 
 
 def _read_arrays(path: Path, folder: RunFolder, labelled: bool) -> Arrays:
-    """Return the arrays x and, if `labelled`, y; for recordings also a `note`, and `file` and `row` of each window."""
+    """Return x and, if `labelled`, y; for recordings also a `note`, and `file` and `row` of each window."""
     if folder.config.task != "recordings":
         if path.suffix.lower() != ".npz":
             raise InputError(
