@@ -54,7 +54,7 @@ PUBLISHED = (  # F1, false alarms and missed anomalies over all recordings; rate
 INTRODUCTION = """\
 {title}
 
-Alarms on SKAB, the Skoltech Anomaly Benchmark: 34 recordings of a water loop, 8 channels at 1 Hz, in
+Alarms on SKAB, the Skoltech Anomaly Benchmark: 34 recordings of a water circuit, 8 channels at 1 Hz, in
 which valves are closed, rotors unbalanced and so on. The published protocol trains on the first 400 rows
 of each recording, which are assumed to be normal, and judges every later row on its own. F1, false alarms
 (share of the normal rows) and missed (share of the anomalous rows) are computed over the rows of all
