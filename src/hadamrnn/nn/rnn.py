@@ -47,7 +47,7 @@ class HadamRNN(HadamStack):
             `refresh_statistics` before each evaluation.
         skip: whether layers below the last add their input to their output, if both have the same width.
         stride: a layer reads means over this many steps of the layer below; an incomplete group at the end
-        is dropped.
+            is dropped.
         train_signs: whether to train the signs, as in the paper. By default they keep their random values,
             because a flip changes every power of W at once; U and later layers are still trained.
         negative_signs: fraction of initially negative signs; by default signs are random. Without negative

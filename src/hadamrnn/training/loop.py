@@ -81,7 +81,7 @@ def run_trainer(
         folder: where to write rows, checkpoints and the best model; only the first process writes.
         checkpoint_seconds: time between checkpoints; does not change the result.
         stop: called after every step; if it returns True, the run ends with a checkpoint (if there are
-        several processes, within some steps).
+            several processes, within some steps).
     """
     if folder is not None:
         folder.restore(trainer)
