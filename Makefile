@@ -134,7 +134,7 @@ sanitize: setup
 	$(BIN)/cmake --build build/sanitize
 	LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 HADAMRNN_NATIVE_LIBRARY=build/sanitize/hadamrnn_kernels.so OMP_NUM_THREADS=2 \
-	  $(BIN)/python -m pytest -p no:cacheprovider tests/kernels/test_native.py tests/kernels/test_pooling.py tests/kernels/test_norm.py tests/fixedpoint/test_native.py tests/kernels/test_methods.py tests/kernels/test_loss.py tests/reservoir/test_native.py \
+	  $(BIN)/python -m pytest -p no:cacheprovider tests/kernels/test_native.py tests/kernels/test_pooling.py tests/kernels/test_norm.py tests/kernels/test_product.py tests/fixedpoint/test_native.py tests/kernels/test_methods.py tests/kernels/test_loss.py tests/reservoir/test_native.py \
 	  -k "not compile and not opcheck and not forked and not instruction_set and not environment"
 
 # Every damaged file, drawn command line and mixture of files of several runs is answered correctly or refused

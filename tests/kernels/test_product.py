@@ -20,7 +20,7 @@ def test_both_products_are_those_of_torch(rows: int, depth: int, columns: int, d
     bias, c = torch.randn(columns, dtype=dtype), torch.randn(rows, columns, dtype=dtype)
     for found, terms, left, right in (
         (product(a, b, bias) - bias, depth, a, b),
-        (sum_of_products(a, c), rows, a.T, c),
+        (sum_of_products(a, c), rows, torch.cat((a, a.new_ones(rows, 1)), dim=1).T, c),
     ):
         # A sum of n terms in any order is off by at most n eps times the sum of their magnitudes.
         bound = (terms + 2) * torch.finfo(dtype).eps * (left.abs() @ right.abs() + bias.abs().max())

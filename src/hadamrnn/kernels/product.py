@@ -54,12 +54,15 @@ class Project(Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         rows, seen = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
-        wanted = ctx.needs_input_grad
-        again = torch.is_grad_enabled()  # create_graph=True
-        grad_x = (rows @ weight if again else product(rows, weight)) if wanted[0] else None
-        grad_weight = (rows.T @ seen if again else sum_of_products(rows, seen)) if wanted[1] else None
-        grad_x = None if grad_x is None else grad_x.reshape(x.shape)
-        return grad_x, grad_weight, rows.sum(0) if wanted[2] else None
+        wants_x, wants_weight, wants_bias = ctx.needs_input_grad
+        if torch.is_grad_enabled():  # create_graph=True
+            grad_x, grad_weight, grad_bias = rows @ weight, rows.T @ seen, rows.sum(0)
+            return grad_x.reshape(x.shape), grad_weight, grad_bias if wants_bias else None
+        grad_x = product(rows, weight).reshape(x.shape) if wants_x else None
+        if not (wants_weight or wants_bias):
+            return grad_x, None, None
+        found = sum_of_products(seen, rows)
+        return grad_x, found[:-1].T.contiguous(), found[-1].clone() if wants_bias else None
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -77,14 +80,14 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def sum_of_products(a: Tensor, b: Tensor) -> Tensor:
-    """Return a' b, the sum over rows of the outer products of two matrices' rows."""
+    """Return a' b, the sum over rows of the outer products of two matrices' rows; the last row is b's sum."""
     depth, rows, columns = *a.shape, b.shape[1]
     most = max(2, SUMS_BYTES // max(1, rows * columns * a.element_size()))
     slices = count_slices(min(depth, most), rows * columns * depth, GRAIN)
     call = Call(ProductArgs(rows, columns, depth, 1, rows, slices), a.dtype)
     call.point("a", a, (depth, rows))
     call.point("b", b, (depth, columns))
-    c = a.new_empty(slices, rows, columns)
+    c = a.new_empty(slices, rows + 1, columns)
     call.keep("c", c)
     call.run("product_terms")
     return sum_slices(c)

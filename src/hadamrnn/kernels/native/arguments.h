@@ -92,7 +92,7 @@ typedef struct {
     int64_t rows, columns, depth, a_row, a_step, num_slices;
     const void *a, *b;  /* b (depth, columns) */
     const void *bias;   /* (columns,), NULL: zeros */
-    void *c;            /* (rows, columns); of `product_terms` (num_slices, rows, columns) */
+    void *c;            /* (rows, columns); of `product_terms` (num_slices, rows + 1, columns) */
 } ProductArgs;
 
 /* Mean cross-entropy of (positions, classes) logits; see loss.h. */

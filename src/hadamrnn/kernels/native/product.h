@@ -40,8 +40,19 @@ INLINE void NAME(product_tile)(int rows, const ProductArgs *args, int64_t depth,
     }
 }
 
-/* Rows `first` to `last` - 1 of c, summed over the terms `from` to `to` - 1. */
-NOINLINE void NAME(product_rows)(const ProductArgs *args, int64_t first, int64_t last, int64_t from, int64_t to, REAL *c)
+/* sums += the sums of the columns of a panel. */
+NOINLINE void NAME(add_panel)(int64_t depth, int64_t width, const REAL *panel, REAL *sums)
+{
+    for (int64_t j = 0; j < width; j += LANES) {
+        vec sum = {0};
+        for (int64_t t = 0; t < depth; t++) sum += load(panel + t * PRODUCT_COLUMNS + j);
+        for (int64_t i = 0; i < LANES && j + i < width; i++) sums[j + i] += sum[i];
+    }
+}
+
+/* Rows `first` to `last` - 1 of c, summed over the terms `from` to `to` - 1; `sums` += the sums of these rows of b. */
+NOINLINE void NAME(product_rows)(const ProductArgs *args, int64_t first, int64_t last, int64_t from, int64_t to, REAL *c,
+                                 REAL *sums)
 {
     const int64_t columns = args->columns;
     const REAL *a = args->a, *b = args->b, *bias = args->bias;
@@ -56,6 +67,7 @@ NOINLINE void NAME(product_rows)(const ProductArgs *args, int64_t first, int64_t
                 memcpy(panel + t * PRODUCT_COLUMNS, b + (k + t) * columns + j, (size_t)width * sizeof(REAL));
                 for (int64_t i = width; i < PRODUCT_COLUMNS; i++) panel[t * PRODUCT_COLUMNS + i] = 0;
             }
+            if (sums) NAME(add_panel)(depth, width, panel, sums + j);
             const REAL *begin = k == from ? start : NULL, *at = a + k * args->a_step;
             int64_t i = first;
             for (; i + PRODUCT_ROWS <= last; i += PRODUCT_ROWS)
@@ -70,15 +82,17 @@ NOINLINE void NAME(product_rows)(const ProductArgs *args, int64_t first, int64_t
 int NAME(product)(const ProductArgs *args, int64_t slice)
 {
     int64_t first = slice * args->rows / args->num_slices, last = (slice + 1) * args->rows / args->num_slices;
-    NAME(product_rows)(args, first, last, 0, args->depth, args->c);
+    NAME(product_rows)(args, first, last, 0, args->depth, args->c, NULL);
     return STATUS_OK;
 }
 
-/* A slice's terms of c, in the slice's own matrix. */
+/* A slice's terms of c, in the slice's own matrix, whose last row is the sum of the rows of b. */
 int NAME(product_terms)(const ProductArgs *args, int64_t slice)
 {
     int64_t from = slice * args->depth / args->num_slices, to = (slice + 1) * args->depth / args->num_slices;
-    NAME(product_rows)(args, 0, args->rows, from, to, (REAL *)args->c + slice * args->rows * args->columns);
+    REAL *c = (REAL *)args->c + slice * (args->rows + 1) * args->columns, *sums = c + args->rows * args->columns;
+    memset(sums, 0, (size_t)args->columns * sizeof(REAL));
+    NAME(product_rows)(args, 0, args->rows, from, to, c, sums);
     return STATUS_OK;
 }
 

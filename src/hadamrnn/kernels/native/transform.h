@@ -81,25 +81,25 @@ typedef struct {
     REAL rest;  /* see SCALED */
 } NAME(Plan);
 
-/* v = post * T(pre * (v - minus)) + add on `radix` vectors in registers, `stride` numbers apart from the
- * pointers on; T is the transform across the vectors and, with `lanes`, inside them. */
-INLINE void NAME(turn)(int radix, int lanes, int64_t stride, REAL rest, vec *v, const REAL *minus, const REAL *pre,
-                       const REAL *post, const REAL *add)
+/* v = post * T(pre * (v - minus)) + add on `count` vectors in registers, `stride` numbers apart from the
+ * pointers on; T is the transform across every `radix` vectors and, with `lanes`, inside them. */
+INLINE void NAME(turn)(int count, int radix, int lanes, int64_t stride, REAL rest, vec *v, const REAL *minus,
+                       const REAL *pre, const REAL *post, const REAL *add)
 {
     if (minus) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] -= load(minus + j * stride);
+        UNROLL for (int j = 0; j < count; j++) v[j] -= load(minus + j * stride);
     }
     if (pre) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] = SCALED(v[j], load(pre + j * stride), rest, (vec){0});
+        UNROLL for (int j = 0; j < count; j++) v[j] = SCALED(v[j], load(pre + j * stride), rest, (vec){0});
     }
     if (lanes) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] = NAME(lane_stages)(v[j], LANES);
+        UNROLL for (int j = 0; j < count; j++) v[j] = NAME(lane_stages)(v[j], LANES);
     }
-    NAME(butterflies)(v, radix);
+    UNROLL for (int j = 0; j < count; j += radix) NAME(butterflies)(v + j, radix);
     if (post) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] = SCALED(v[j], load(post + j * stride), rest, load(add + j * stride));
+        UNROLL for (int j = 0; j < count; j++) v[j] = SCALED(v[j], load(post + j * stride), rest, load(add + j * stride));
     } else if (add) {
-        UNROLL for (int j = 0; j < radix; j++) v[j] += load(add + j * stride);
+        UNROLL for (int j = 0; j < count; j++) v[j] += load(add + j * stride);
     }
 }
 
@@ -115,7 +115,7 @@ INLINE void NAME(pass)(const NAME(Plan) *plan, int radix, int lanes, int64_t str
         for (int64_t start = outer; start < outer + stride; start += LANES) {
             vec v[8];
             UNROLL for (int j = 0; j < radix; j++) v[j] = load(in + start + j * stride);
-            NAME(turn)(radix, lanes, stride, rest, v, AT(minus), AT(pre), AT(post), AT(add));
+            NAME(turn)(radix, radix, lanes, stride, rest, v, AT(minus), AT(pre), AT(post), AT(add));
             UNROLL for (int j = 0; j < radix; j++) store(out + start + j * stride, v[j]);
         }
     }
@@ -295,16 +295,16 @@ typedef struct {
     int relu;
 } NAME(Chain);
 
-/* A row of `radix` vectors, which stays in registers from one transform to the next. */
-INLINE void NAME(chain_in_registers)(int radix, REAL rest, const NAME(Chain) *chain, int64_t count, const REAL *in,
-                                     REAL *const *out)
+/* A row of `width` vectors, in blocks of `radix`, which stays in registers from one transform to the next. */
+INLINE void NAME(chain_in_registers)(int width, int radix, REAL rest, const NAME(Chain) *chain, int64_t count,
+                                     const REAL *in, REAL *const *out)
 {
     vec v[8];
-    UNROLL for (int j = 0; j < radix; j++) v[j] = load(in + j * LANES);
+    UNROLL for (int j = 0; j < width; j++) v[j] = load(in + j * LANES);
     for (int64_t i = 0; i < count; i++) {
-        NAME(turn)(radix, 1, LANES, rest, v, chain->minus ? chain->minus[i] : NULL, chain->pre, chain->post,
+        NAME(turn)(width, radix, 1, LANES, rest, v, chain->minus ? chain->minus[i] : NULL, chain->pre, chain->post,
                    chain->add ? chain->add[i] : NULL);
-        UNROLL for (int j = 0; j < radix; j++) {
+        UNROLL for (int j = 0; j < width; j++) {
             if (chain->relu) v[j] = NAME(keep_positive)(v[j], v[j]);
             store(out[i] + j * LANES, v[j]);
         }
@@ -314,14 +314,15 @@ INLINE void NAME(chain_in_registers)(int radix, REAL rest, const NAME(Chain) *ch
 NOINLINE void NAME(run_chain)(const NAME(Plan) *plan, const REAL *columns, const NAME(Chain) *chain, int64_t count,
                               const REAL *in, REAL *const *out)
 {
-    int fits = plan->num_factors == 0 && plan->num_passes == 1 && plan->inside;
-    switch (fits && plan->size == plan->passes->radix * LANES ? plan->size / LANES : 0) {
-    case 1: NAME(chain_in_registers)(1, plan->rest, chain, count, in, out); return;
-    case 2: NAME(chain_in_registers)(2, plan->rest, chain, count, in, out); return;
-    case 4: NAME(chain_in_registers)(4, plan->rest, chain, count, in, out); return;
-    case 8: NAME(chain_in_registers)(8, plan->rest, chain, count, in, out); return;
+    int fits = plan->num_factors == 0 && plan->num_passes == 1 && plan->inside && plan->size <= 8 * LANES;
+#define IN_REGISTERS(width, radix) \
+    case 10 * width + radix: NAME(chain_in_registers)(width, radix, plan->rest, chain, count, in, out); return
+    switch (fits ? 10 * (plan->size / LANES) + plan->passes->radix : 0) {
+        IN_REGISTERS(1, 1); IN_REGISTERS(2, 1); IN_REGISTERS(2, 2); IN_REGISTERS(4, 1); IN_REGISTERS(4, 2);
+        IN_REGISTERS(4, 4); IN_REGISTERS(8, 1); IN_REGISTERS(8, 2); IN_REGISTERS(8, 4); IN_REGISTERS(8, 8);
     default: break;
     }
+#undef IN_REGISTERS
     for (int64_t i = 0; i < count; in = out[i++]) {
         NAME(transform)(plan, columns, in, chain->minus ? chain->minus[i] : NULL, chain->pre, out[i], chain->post,
                         chain->add ? chain->add[i] : NULL);
