@@ -162,9 +162,9 @@ class Network(Architecture):
 
     def has_skip(self, layer: int) -> bool:
         """Return whether a layer adds its input to its output; a layer that reads ids cannot."""
-        size_read = self.cell_input_sizes[layer * self.directions]
-        same_width = size_read == self.directions * self.widths[layer]
-        return self.skip and same_width and layer < self.num_layers - 1 and (layer > 0 or not self.takes_ids)
+        if not self.skip or layer == self.num_layers - 1 or (layer == 0 and self.takes_ids):
+            return False
+        return self.cell_input_sizes[layer * self.directions] == self.directions * self.widths[layer]
 
     @property
     def scales_layers(self) -> bool:

@@ -36,8 +36,8 @@ AUTOCAST_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 def admit(name: str, tensor: Tensor, weight: Tensor) -> Tensor:
     """Convert the tensor to the computation dtype; refuse one that does not match the weights."""
-    mixed = autocast_is_on(weight) and {tensor.dtype, weight.dtype} <= set(AUTOCAST_DTYPES)
-    if tensor.dtype != weight.dtype and not mixed:
+    is_mixed = tensor.dtype != weight.dtype
+    if is_mixed and not (autocast_is_on(weight) and {tensor.dtype, weight.dtype} <= set(AUTOCAST_DTYPES)):
         raise InputError(
             f"{name} must be {weight.dtype} like the layer's weights, got {tensor.dtype}. "
             f"Convert it with .to({weight.dtype}), or the layer with layer.double() and the like."

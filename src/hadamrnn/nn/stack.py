@@ -158,8 +158,8 @@ class HadamStack(RecurrentLayer):
         network, weight = self.network, self._weight
         widths = network.widths
         shape = (len(widths), *self._check_step(x_t), max(widths))
-        value = self._admit(x_t)
-        previous = admit("The state", weight.new_zeros(shape) if h is None else h, weight)
+        value = admit("The input", x_t, weight) if isinstance(x_t, Tensor) else self._admit(x_t)
+        previous = widen(weight.new_zeros(shape)) if h is None else admit("The state", h, weight)
         check_state("The state", previous, shape)
         states = []
         with full_precision(weight):
@@ -254,7 +254,7 @@ class HadamStack(RecurrentLayer):
 
     def cell(self, index: int) -> HadamCell:
         """Return one of the cells; the lowest layer's come first."""
-        cell = self.cells[index]
+        cell = self.cells._modules[str(index)]  # self.cells[index] takes as long as a small product
         assert isinstance(cell, HadamCell)
         return cell
 
