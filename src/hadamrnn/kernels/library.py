@@ -15,11 +15,11 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import Any
 
 from hadamrnn.errors import InputError
@@ -182,9 +182,9 @@ def _find() -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-_pool: ThreadPoolExecutor | None = None
-_pool_size = 0
-_pool_lock = Lock()
+_jobs: SimpleQueue[_Job] = SimpleQueue()
+_num_helpers = 0
+_start_lock = Lock()
 
 
 def run_slices_on(threads: int, kernel: Kernel, args: ctypes.Structure | None, num_slices: int) -> None:
@@ -199,10 +199,12 @@ def run_slices_on(threads: int, kernel: Kernel, args: ctypes.Structure | None, n
     """
     slices = _Slices(num_slices)
     helpers = min(threads, num_slices) - 1
-    jobs: list[Future[None]] = []
+    jobs: list[_Job] = []
     try:
         for _ in range(helpers):
-            jobs.append(_helpers(helpers).submit(_work, kernel, args, slices))
+            job = _Job(kernel, args, slices)
+            _helpers(helpers).put(job)
+            jobs.append(job)
         pointer = None if args is None else ctypes.byref(args)
         while (index := slices.take()) is not None:
             _check_status(kernel(pointer, index))
@@ -210,16 +212,17 @@ def run_slices_on(threads: int, kernel: Kernel, args: ctypes.Structure | None, n
         slices.withdraw()
         _join(jobs)
     for job in jobs:
-        job.result()
+        if job.error is not None:
+            raise job.error
 
 
-def _join(jobs: list[Future[None]]) -> None:
+def _join(jobs: list[_Job]) -> None:
     """Wait until all jobs are done, and raise an interrupt only afterwards."""
     interrupts: list[BaseException] = []
     for job in jobs:
-        while not job.done():
+        while not job.is_done:
             try:
-                job.exception()
+                job.running.acquire()
             except BaseException as interrupt:
                 interrupts.append(interrupt)
     if interrupts:
@@ -243,11 +246,26 @@ class _Slices:
             self._left = iter(range(0))
 
 
-def _work(kernel: Kernel, args: ctypes.Structure | None, slices: _Slices) -> None:
-    """Take slices in a helper thread until none is left."""
-    pointer = None if args is None else ctypes.byref(args)
-    while (index := slices.take()) is not None:
-        _check_status(kernel(pointer, index))
+class _Job:
+    """The share of a helper thread in a call. (Handing over a Future takes longer than a small kernel.)"""
+
+    def __init__(self, kernel: Kernel, args: ctypes.Structure | None, slices: _Slices) -> None:
+        self._kernel, self._args, self._slices = kernel, args, slices
+        self.error: BaseException | None = None
+        self.is_done = False
+        self.running = Lock()
+        self.running.acquire()
+
+    def run(self) -> None:
+        """Take slices until none is left."""
+        pointer = None if self._args is None else ctypes.byref(self._args)
+        try:
+            while (index := self._slices.take()) is not None:
+                _check_status(self._kernel(pointer, index))
+        except BaseException as error:
+            self.error = error
+        self.is_done = True
+        self.running.release()
 
 
 def _check_status(status: int) -> None:
@@ -257,19 +275,24 @@ def _check_status(status: int) -> None:
         raise ValueError(f"the native kernel refused its sizes (status {status})")
 
 
-def _helpers(count: int) -> ThreadPoolExecutor:
-    """Return the thread pool, with at least `count` threads."""
-    global _pool, _pool_size
-    with _pool_lock:
-        if _pool is None or _pool_size < count:
-            # Another thread may still use the smaller pool, which ends by itself when it becomes unused.
-            _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="hadamrnn"), count
-        return _pool
+def _helpers(count: int) -> SimpleQueue[_Job]:
+    """Return the queue of the helpers, of which there are at least `count`."""
+    global _num_helpers
+    with _start_lock:
+        while _num_helpers < count:
+            Thread(target=_serve, args=(_jobs,), name="hadamrnn", daemon=True).start()
+            _num_helpers += 1
+        return _jobs
+
+
+def _serve(jobs: SimpleQueue[_Job]) -> None:
+    while True:
+        jobs.get().run()
 
 
 def _forget() -> None:
-    global _pool, _pool_size, _pool_lock
-    _pool, _pool_size, _pool_lock = None, 0, Lock()
+    global _jobs, _num_helpers, _start_lock
+    _jobs, _num_helpers, _start_lock = SimpleQueue(), 0, Lock()
 
 
 if hasattr(os, "register_at_fork"):
