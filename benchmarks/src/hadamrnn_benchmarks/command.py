@@ -30,7 +30,7 @@ Rounds = Annotated[int, Range(1, 10_000)]
 class TrainingOptions(DataFolder, JsonOption):
     shapes: tuple[str, ...] = option(
         (),
-        "workloads: mnist, copy, imdb, relu, block, pooled, leaky, stack "
+        "workloads: mnist, copy, imdb, relu, block, pooled, leaky, stack, frozen "
         "(default: all; with --model mnist alone)",
     )
     rounds: Rounds = option(5, "measurements of each side; their median counts (default 5)")

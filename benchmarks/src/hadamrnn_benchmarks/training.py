@@ -55,6 +55,7 @@ class Workload:
     time: int
     network: Architecture
     ratio: float
+    train_signs: bool = True
 
 
 MNIST = Network(input_size=1, hidden_size=512, output_size=10)
@@ -75,6 +76,7 @@ SHAPES = {
         Workload("pooled", 64, 784, Network(1, 512, 10, readouts=("mean",)), 28),
         Workload("leaky", 64, 784, Network(1, 512, 10, num_blocks=8, leak=SPECTRUM), 150),
         Workload("stack", 64, 99, STACK, 3),
+        Workload("frozen", 64, 784, MNIST, 25, train_signs=False),  # 25 also without the native library
     )
 }
 
@@ -184,7 +186,8 @@ def measure_loop(shape: Workload, steps: int, data_dir: Path | None) -> tuple[fl
     recipe = TrainingConfig(
         task="bench", steps=total, evaluate_every=total, batch_size=len(x), gradient_clip=1.0
     )
-    fit(SequenceModel(shape.network), _splits(shape.network, x, target), recipe, watcher=turns)
+    model = SequenceModel(shape.network, train_signs=shape.train_signs)
+    fit(model, _splits(shape.network, x, target), recipe, watcher=turns)
     # Sums, not medians, because a coarse clock gives 0 for many short steps. The sum is at least a
     # microsecond.
     loop_times, engine_times = zip(*turns.pairs[WARM_UP:], strict=True)
@@ -245,7 +248,7 @@ def milliseconds(
 def make_step(shape: Workload, side: str, x: Tensor, target: Tensor) -> Step:
     """Return a function that runs one training step: forward, backward, Adam."""
     torch.manual_seed(0)
-    model = SequenceModel(shape.network)
+    model = SequenceModel(shape.network, train_signs=shape.train_signs)
     loss: Callable[[SequenceModel, Tensor, Tensor], Tensor]
     optimizer: torch.optim.Optimizer
     if side == "plain":
