@@ -115,6 +115,8 @@ def test_streaming_step_by_step_is_forward(network: dict[str, str], num_layers: 
     layer = HadamRNN(INPUT_SIZE, HIDDEN_SIZE, num_layers, batch_first=True, **network).double()  # type: ignore[arg-type]
     x = torch.randn(BATCH, TIME, INPUT_SIZE, dtype=torch.float64)
     output, h_n = layer(x)
+    with torch.no_grad():
+        torch.testing.assert_close(layer(x), (output, h_n))
     h: Tensor | None = None
     alone: Tensor | None = None
     for t in range(TIME):

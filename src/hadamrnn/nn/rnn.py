@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from hadamrnn.architecture import WeightBits
 from hadamrnn.errors import InputError, short
-from hadamrnn.kernels.backend import full_precision, widen
+from hadamrnn.kernels.backend import derivatives_are_off, full_precision, widen
 from hadamrnn.network import Network
 from hadamrnn.nn.interface import Tokens, pack_rows, unpack_rows
 from hadamrnn.nn.stack import HadamStack, check_state
@@ -177,6 +177,8 @@ class HadamRNN(HadamStack):
     def _output(self, states: Tensor | None, lengths: Tensor | None) -> Tensor:
         """Return y_t of the last layer's states."""
         assert states is not None
+        if not self.network.normalize and derivatives_are_off(states):
+            return states.relu_()  # nothing else reads them
         with full_precision(self._weight):
             y = self._activated(self.network.num_layers - 1, widen(states), lengths)
         return y.to(states.dtype)
