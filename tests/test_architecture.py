@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "nn": {"kernels", "hadamard"},
     "data": set(),
     "training": TRAINING,
-    "fixedpoint": {"hadamard", "kernels"},
+    "fixedpoint": {"hadamard", "kernels", "runtime"},
     "reservoir": {"fixedpoint", "kernels", "hadamard"},
     "quantization": {*TRAINING, "fixedpoint", "hadamard"},
     "runtime": set(),

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.c import SHARED_RUNTIME, runtime_file
+from hadamrnn.export.c import SHARED_RUNTIME
 from hadamrnn.export.targets import TARGETS, compile_object, link, measure, run, section_sizes
 from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.models import find
 from hadamrnn.network import Network
+from hadamrnn.runtime import runtime_file
 from hadamrnn_benchmarks.edge import NETWORKS
 from tests.edge_targets import installed
 from tests.export.programs import STRICT, write_program, write_sources

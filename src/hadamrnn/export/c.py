@@ -1,7 +1,8 @@
 """Write an integer model as C99: `export_c` writes a folder that builds and tests itself.
 
-    hadamrnn.h        the program, the same for every network, with its parts hadamrnn_device.h (code only
-                      for devices), hadamrnn_units.h and hadamrnn_window.h; start reading there
+    hadamrnn.h        the program, the same for every network, with its parts hadamrnn_model.h (the kind
+                      of data), hadamrnn_device.h (code only for devices), hadamrnn_units.h and
+                      hadamrnn_window.h; start reading there
     NAME.h            the summary, the sizes, the functions
     NAME.c            the functions of hadamrnn.h, specialised for this network
     NAME_weights.h    the network as data, constants in flash
@@ -28,7 +29,6 @@ from __future__ import annotations
 import hashlib
 import zlib
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,10 @@ from hadamrnn.front_end import FrontEnd, front_end_bytes, front_end_numbers
 from hadamrnn.packages import package_version
 from hadamrnn.reservoir import file as reservoir_file
 from hadamrnn.reservoir.model import IntegerReservoir
+from hadamrnn.runtime import runtime_file
 
 AnyModel = IntegerModel | IntegerReservoir
-RUNTIME = ("hadamrnn.h", "hadamrnn_device.h", "hadamrnn_units.h", "hadamrnn_window.h")
+RUNTIME = ("hadamrnn.h", "hadamrnn_model.h", "hadamrnn_device.h", "hadamrnn_units.h", "hadamrnn_window.h")
 SHARED_RUNTIME = ("hadamrnn_shared.c", "hadamrnn_shared.h", "hadamrnn_blob.h")
 FRONT_END = "hadamrnn_front_end.h"
 _LINE = 100  # characters per line of weights
@@ -206,10 +207,6 @@ def shared_files(model: IntegerModel, name: str, *, packed: bool = True) -> dict
         f"{name}.bin": data.blob,
         f"{name}_blob.h": render("blob.h.j2", name=name, blob=data.blob, plan=data.plan, model=model),
     }
-
-
-def runtime_file(file: str) -> str:
-    return resources.files("hadamrnn.runtime").joinpath(file).read_text(encoding="utf-8")
 
 
 def selftest_files(model: AnyModel, name: str, golden: Golden) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hadamrnn.errors import InputError
-from hadamrnn.export.c import FRONT_END, RUNTIME, front_end_struct, render, runtime_file
+from hadamrnn.export.c import FRONT_END, RUNTIME, front_end_struct, render
 from hadamrnn.export.targets import (
     AVR_TICK,
     CALIBRATION,
@@ -25,6 +25,7 @@ from hadamrnn.export.targets import (
 )
 from hadamrnn.front_end import FrontEnd, front_end_bytes
 from hadamrnn.front_end.reference import compute_bands
+from hadamrnn.runtime import runtime_file
 
 FRAMES = 3  # frames in the noise; the first frame is not counted
 HEADER = """#include <stdbool.h>

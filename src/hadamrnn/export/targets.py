@@ -25,12 +25,12 @@ from hadamrnn.export.c import (
     AnyModel,
     memory_plan,
     render,
-    runtime_file,
     selftest_files,
     source_files,
 )
 from hadamrnn.export.golden import draw_golden
 from hadamrnn.fixedpoint.integers import check_integers, signed_range
+from hadamrnn.runtime import runtime_file
 from hadamrnn.settings import check_int, check_shape
 
 COMPILER = "cc"

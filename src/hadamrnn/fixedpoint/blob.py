@@ -8,10 +8,12 @@ native engine read the same data from one file, `ModelData.blob`. Start at `Mode
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from hadamrnn.fixedpoint.layer import IntegerLayer
 from hadamrnn.fixedpoint.model import IntegerModel
 from hadamrnn.fixedpoint.plan import GROUP, MAX_FACTORS, LayerPlan, Plan, make_plan, whole_groups
 from hadamrnn.hadamard.orders import factor_matrix
+from hadamrnn.runtime import runtime_file
 
 INPUT_KINDS = ("dense", "one_hot", "embedded")  # in the order of HADAMRNN_DENSE, ...
 READOUT_KINDS = ("last", "mean", "positive", "max")  # in the order of HADAMRNN_LAST, ...
@@ -33,28 +36,9 @@ LANE_BITS = 32
 MAX_SIZE = 1 << 15  # HADAMRNN_MAX_UNITS
 Fields = Mapping[str, Any]
 
-# A blob has a header, the network's fields, each layer's fields, the offsets of arrays, and the arrays;
-# hadamrnn_blob.h reads it in this order.
 MAGIC, BLOB_VERSION = b"HRNN", 2
 HEADER = "<4sHHII"
-MODEL_FIELDS = (
-    *("input_kind", "input_bits", "activation_bits", "code_bits", "is_relu", "num_layers", "num_readouts"),
-    *("thresholds", "feature_bits", "output_bias_shift"),  # the fields up to here take one byte each
-    *("stride", "input_size", "output_size", "longest", "vocabulary", "readouts", "multipliers"),
-)
-MODEL_FORMAT = "<10B4HI4B4H"
-LAYER_FIELDS = (
-    *("units", "inputs", "block", "in_place", "state_shift", "input_shift", "bias_shift"),
-    *("multiplier", "round_shift", "leak", "leak_bytes", "output_bits", "gain_shift", "offset_shift"),
-    *("has_skip", "skip_shift", "factors", "signs", "weight", "bias", "leaks", "gain", "offset"),
-)
-LAYER_FORMAT = "<3H2BbBH7Bb" + "HI" * MAX_FACTORS + "6I"
-ARRAY_FIELDS = (
-    *("output_weight", "output_bias", "theta", "feature_shift", "embedding"),
-    *("raw_offset", "raw_multiplier", "raw_shift", "raw_knee"),
-    *("value_multiplier", "value_shift", "value_offset"),
-)
-ARRAY_FORMAT = "<12I"
+FORMATS = {"uint8_t": "B", "int8_t": "b", "uint16_t": "H", "uint32_t": "I", "": "I"}  # of numbers and places
 
 
 class Place(int):
@@ -148,16 +132,22 @@ class ModelData(Constants):
     @property
     def blob(self) -> bytes:
         """The model as one file for `hadamrnn_open`."""
-        sizes = (HEADER, MODEL_FORMAT, *[LAYER_FORMAT] * len(self.layers), ARRAY_FORMAT)
-        fields = sum(map(struct.calcsize, sizes))
-        base = -(-fields // ALIGNMENT) * ALIGNMENT
-        body = struct.pack(MODEL_FORMAT, *_in_order(self.model, MODEL_FIELDS, base))
+        fields = _listed("MODEL_NUMBERS", self.model)
+        fields += [("B", kind) for kind in self.model["readouts"]]
+        fields += [("H", multiplier) for multiplier in self.model["multipliers"]]
         for layer in self.layers:
-            body += struct.pack(LAYER_FORMAT, *_in_order(layer, LAYER_FIELDS, base))
-        body += struct.pack(ARRAY_FORMAT, *_in_order(self.model, ARRAY_FIELDS, base))
-        body += bytes(base - fields) + b"".join(section.content for section in self.sections)
-        size = struct.calcsize(HEADER) + len(body)
-        return struct.pack(HEADER, MAGIC, BLOB_VERSION, 0, size, zlib.crc32(body)) + body
+            fields += _listed("LAYER_NUMBERS", layer)
+            for order, _, signs in layer["factors"]:
+                fields += [("H", order), ("I", signs)]
+            fields += _listed("LAYER_ARRAYS", layer)
+        fields += _listed("MODEL_ARRAYS", self.model)
+        layout = "<" + "".join(each for each, _ in fields)
+        start = struct.calcsize(HEADER)
+        size = -(-struct.calcsize(layout) // ALIGNMENT) * ALIGNMENT
+        numbers = [start + size + value if isinstance(value, Place) else value or 0 for _, value in fields]
+        body = struct.pack(layout, *numbers).ljust(size, b"\0")
+        body += b"".join(section.content for section in self.sections)
+        return struct.pack(HEADER, MAGIC, BLOB_VERSION, 0, start + len(body), zlib.crc32(body)) + body
 
     def _add_codes(self, comment: str, codes: NDArray[Any]) -> Place:
         if self._code_bits >= 8:
@@ -200,9 +190,8 @@ class ModelData(Constants):
             if order not in self._factors:
                 comment = f"a Hadamard matrix of order {order}"
                 self._factors[order] = self._add_signs(comment, factor_matrix(order))
-        if planned.factors:
-            factors = [(*factor, self._factors[factor[0]]) for factor in planned.factors]
-            fields["factors"] = _padded(factors, MAX_FACTORS, (0, 0, None))
+        factors = [(*factor, self._factors[factor[0]]) for factor in planned.factors]
+        fields["factors"] = _padded(factors, MAX_FACTORS, (0, 0, None))
         is_driven = self._reads_drive and planned is self.plan.layers[0]
         if np.any(layer.input_weight_int) and not is_driven:
             left = max(layer.input_shift, 0) if self._lanes else 0
@@ -302,23 +291,15 @@ def _padded(values: Iterable[Any], count: int, fill: Any) -> tuple[Any, ...]:
     return (*given, *[fill] * (count - len(given)))
 
 
-def _in_order(fields: Fields, names: Sequence[str], base: int) -> list[int]:
-    """Return the numbers of a blob's fields, 0 for missing fields; `base` is the offset of its arrays."""
+def _listed(name: str, fields: Fields) -> list[tuple[str, int | Place | None]]:
+    """Return the fields of a list of `hadamrnn_model.h`, each with its format, in the order of a blob."""
+    return [(FORMATS[kind], fields.get(field)) for kind, field in _field_list(name)]
 
-    def place(value: Place | None) -> int:
-        return 0 if value is None else base + value
 
-    numbers: list[int] = []
-    for name in names:
-        value = fields.get(name, 0)
-        if name == "factors":
-            factors = value or _padded((), MAX_FACTORS, (0, 0, None))
-            numbers += [number for order, _, signs in factors for number in (order, place(signs))]
-        elif isinstance(value, tuple):
-            numbers += value
-        else:
-            numbers.append(place(value) if isinstance(value, Place) else value)
-    return numbers
+@cache
+def _field_list(name: str) -> list[tuple[str, str]]:
+    _, _, after = runtime_file("hadamrnn_model.h").partition(f"#define HADAMRNN_{name}(X)")
+    return re.findall(r"X\((?:(\w+), )?(\w+),", after.partition("\n\n")[0])
 
 
 def _input_weight(planned: LayerPlan) -> NDArray[Any]:

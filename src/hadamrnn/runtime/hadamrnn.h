@@ -1,7 +1,8 @@
 /* hadamrnn.h: Hadamard recurrent networks of integers, for devices.
  *
- * The program is the same for every network; a network is constant data (`hadamrnn_model`). One step of layer l, all
- * integers, `round` with ties towards +infinity, `saturate` to activation_bits:
+ * The program is the same for every network; a network is constant data (`hadamrnn_model`). All numbers are integers,
+ * `round` has ties towards +infinity, `saturate` is to activation_bits, shift(x, n) is x 2^n, rounded if n is negative.
+ * One step of a layer with the state h, the signs u and the input codes x:
  *
  *     a = (u * H h) 2^state_shift                                   hadamrnn_narrow_pass, hadamrnn_transform_chunk
  *     a = a - round(a / 2^k)                                        if the block leaks
@@ -25,6 +26,20 @@
  * buffer of 32 bits, a chunk of the state at a time, with the factors F, whose orders are no powers of two, by their
  * signs; the last two in registers, together with the rest of the work on a row (hadamrnn_advance).
  *
+ * Who calls whom:
+ *
+ *     hadamrnn_step, hadamrnn_step_id         one time step of a dense input, of an id
+ *       hadamrnn_advance_all                  every layer that is due
+ *         hadamrnn_layer_step
+ *           hadamrnn_advance                  the next h
+ *             hadamrnn_narrow_pass            two stages of S, in place, in 16 bits
+ *             hadamrnn_all_groups
+ *               hadamrnn_transform_chunk      the next stages and the factors, in 32 bits
+ *               hadamrnn_group                eight rows: hadamrnn_drives, then hadamrnn_four_rows and hadamrnn_row
+ *           hadamrnn_output                   y, of a layer below another one
+ *           hadamrnn_pool_step                sums, counters and maxima, of the last layer
+ *     hadamrnn_logits                         the read-out
+ *
  * The caller owns all memory: `hadamrnn_memory` points to it. C99, stdbool.h, stddef.h, stdint.h and string.h only. No
  * heap, no floating point, no division in a step, no global variables, no recursion; no sum overflows for any input, which
  * is proved when a model is made. Right shifts of signed integers must be arithmetic, as in gcc and clang.
@@ -35,9 +50,9 @@
  *     HADAMRNN_FLASH            the attribute of constants: a section, for example
  *     HADAMRNN_NARROW_PRODUCT   no products of 64 bits (Cortex-M0 and AVR always)
  *
- * It consists of hadamrnn.h, this file: the network; hadamrnn_device.h: device-specific code; hadamrnn_units.h: raw
- * codes and values; hadamrnn_window.h, which includes this file: sliding windows. Start reading at hadamrnn_model, then at
- * hadamrnn_step.
+ * It consists of hadamrnn_model.h: a network as data; hadamrnn.h, this file: the program; hadamrnn_device.h:
+ * device-specific code; hadamrnn_units.h: raw codes and values; hadamrnn_window.h, which includes this file: sliding
+ * windows. Start reading at hadamrnn_model.h, then at hadamrnn_step.
  */
 #ifndef HADAMRNN_H
 #define HADAMRNN_H
@@ -78,100 +93,7 @@ extern "C" {
 
 #define HADAMRNN_NO_CLASS 0xFFFFu /* the class of a window before the first whole one */
 
-/* Inputs: codes of every channel, the index of the one channel that is 1, or ids of an embedding. */
-#define HADAMRNN_DENSE 0u
-#define HADAMRNN_ONE_HOT 1u
-#define HADAMRNN_EMBEDDED 2u
-
-/* Read-outs. */
-#define HADAMRNN_LAST 0u
-#define HADAMRNN_MEAN 1u
-#define HADAMRNN_POSITIVE 2u
-#define HADAMRNN_MAX 3u
-#define HADAMRNN_READOUTS 4u
-
-#define HADAMRNN_FACTORS 4u /* limit on the factors of a block whose order is no power of two */
-#define HADAMRNN_GROUP 8u /* rows finished together, because eight codes of p bits fill p bytes */
-
-/* Constants are bytes in flash, numbers of several bytes little endian: rows come in groups of 8, the last one padded
- * with zeros. Codes of U and V have code_bits each, the first one in the lowest bits. Biases, gains, offsets and
- * thresholds are numbers of value_bytes. A NULL pointer marks an array that the network lacks. */
-typedef struct {
-    uint16_t order; /* 0: no factor */
-    uint16_t stride; /* distance of the entries that it combines */
-    const uint8_t *signs; /* row after row in whole bytes, a bit for each sign, 1 for -1 */
-} hadamrnn_factor;
-
-typedef struct {
-    uint16_t units; /* entries of h */
-    uint16_t inputs; /* entries of x */
-    uint16_t block; /* units of a block of H */
-    uint32_t cells; /* offset of h in the narrow cells of the memory */
-    uint32_t sums; /* offset of the sums of its outputs in the narrow cells, if the stride is above 1 */
-    uint8_t stages; /* stages of the transform: log2 of the power of two in `block` */
-    uint8_t in_place; /* how many of these are computed in the cells of h, in 16 bits: an even number */
-    uint8_t state_shift;
-    int8_t input_shift; /* negative: a rounded right shift */
-    uint8_t bias_shift;
-    uint16_t multiplier; /* 1, or 16 bits */
-    uint8_t round_shift;
-    uint8_t leak; /* k of all units, if there are no `leaks` */
-    uint8_t leak_bytes; /* bytes per group: 1 if its rows share k, else 8 */
-    uint8_t output_bits;
-    uint8_t gain_shift;
-    uint8_t offset_shift;
-    uint8_t has_skip;
-    int8_t skip_shift; /* negative: a rounded right shift */
-    hadamrnn_factor factors[HADAMRNN_FACTORS];
-    const uint8_t *signs; /* u, a bit each, 1 for -1 */
-    const uint8_t *weight; /* U by groups: (group, column, row); of a one-hot input by columns: (column, group, row) */
-    const uint8_t *bias; /* b_i */
-    const uint8_t *leaks; /* k, a byte each */
-    const uint8_t *gain;
-    const uint8_t *offset;
-} hadamrnn_layer;
-
-typedef struct {
-    uint8_t input_kind;
-    uint8_t input_bits; /* bits of dense codes */
-    uint8_t activation_bits; /* bits of h */
-    uint8_t code_bits; /* bits of U and V */
-    uint8_t value_bytes; /* 1 or 2 */
-    uint8_t embedding_bytes; /* 1 or 2 */
-    uint8_t is_relu;
-    uint8_t num_layers;
-    uint8_t num_readouts;
-    uint8_t thresholds; /* rows of theta; 1 without any */
-    uint8_t feature_bits;
-    uint8_t output_bias_shift;
-    uint16_t stride; /* steps of a layer for one of the layer above */
-    uint16_t input_size;
-    uint16_t output_size;
-    uint16_t longest; /* limit on the steps in a sum; 0: no limit */
-    uint32_t vocabulary; /* ids */
-    uint32_t phases; /* offset of the stride counters in the narrow cells: steps of each layer since the next one's last */
-    uint32_t counts; /* offset of the counters in the wide cells; sums and maxima begin at 0 */
-    uint32_t pool_wide; /* cells of sums and counters, which are all wide cells of a state */
-    uint32_t pool_narrow; /* cells of maxima */
-    uint32_t narrow_cells; /* narrow cells of a state */
-    uint32_t work_cells; /* cells of the buffer for a step */
-    uint32_t code_cells;
-    uint8_t readouts[HADAMRNN_READOUTS];
-    uint16_t multipliers[HADAMRNN_READOUTS]; /* M */
-    const hadamrnn_layer *layers; /* the lowest first */
-    const uint8_t *output_weight; /* V: (output, read-out, row of thresholds, group, row) */
-    const uint8_t *output_bias; /* b_o */
-    const uint8_t *theta; /* (row of thresholds, row) */
-    const uint8_t *feature_shift; /* (read-out, row of thresholds, row); NULL: code = value */
-    const uint8_t *embedding; /* (id, channel) */
-    const uint8_t *raw_offset; /* 4 bytes for each channel */
-    const uint8_t *raw_multiplier; /* 4 bytes for each channel */
-    const uint8_t *raw_shift; /* a byte for each channel */
-    const uint8_t *raw_knee; /* a byte for each channel */
-    const uint8_t *value_multiplier; /* 4 bytes for each target of a regressor */
-    const uint8_t *value_shift; /* a byte for each target */
-    const uint8_t *value_offset; /* 8 bytes for each target */
-} hadamrnn_model;
+#include "hadamrnn_model.h"
 
 /* The sensor of one device: its reading at rest, and a gain in units of 2^-14, of each channel. */
 typedef struct {
@@ -235,7 +157,14 @@ typedef struct {
 #if (defined(HADAMRNN_SPECIALISED) || defined(HADAMRNN_SHARED)) && !defined(HADAMRNN_CODE)
 #define HADAMRNN_CODE
 
-/* Small functions, and those that fold a model's constants, are inlined; passes over the state exist once. */
+/* How functions are compiled:
+ *
+ *     build                           INLINE     ONE_COPY         FOLDED     API
+ *     specialised: constants known    inlined    a function       inlined    inlined
+ *     shared: any network             inlined    a function       a function external, declared in hadamrnn_shared.h
+ *     host: vectors as lanes          inlined    a function       a function inlined
+ *
+ * Small functions are INLINE and passes over the state are ONE_COPY; FOLDED is inlined for every layer, with its constants. */
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define HADAMRNN_INLINE static inline __attribute__((always_inline))
 #else
@@ -251,11 +180,11 @@ typedef struct {
 #define HADAMRNN_API HADAMRNN_INLINE
 #define HADAMRNN_FOLDED HADAMRNN_ONE_COPY
 #elif defined(HADAMRNN_SHARED)
-#define HADAMRNN_API /* declared in hadamrnn_shared.h */
+#define HADAMRNN_API
 #define HADAMRNN_FOLDED HADAMRNN_ONE_COPY
 #else
 #define HADAMRNN_API HADAMRNN_INLINE
-#define HADAMRNN_FOLDED HADAMRNN_INLINE /* inlined for every layer, with its constants */
+#define HADAMRNN_FOLDED HADAMRNN_INLINE
 #endif
 
 /* A statement for i = 0, ..., 3 or 0, ..., 7, each with its constant i, so that arrays stay in registers. */
@@ -286,11 +215,47 @@ HADAMRNN_INLINE hadamrnn_wide hadamrnn_round_shift(hadamrnn_wide value, uint_fas
     return (shift == 0u) ? value : (((value >> (shift - 1u)) + 1) >> 1);
 }
 
-/* value 2^shift, rounded if shift is negative. A product, since C leaves left shifts
- * of negative numbers undefined. */
+/* shift(value, shift). A product, since C leaves left shifts of negative numbers undefined. */
 HADAMRNN_INLINE hadamrnn_wide hadamrnn_shift(hadamrnn_wide value, int_fast8_t shift)
 {
     return (shift < 0) ? hadamrnn_round_shift(value, (uint_fast8_t)-shift) : (value * (INT32_C(1) << shift));
+}
+
+/* ---- Sizes. */
+
+/* The groups of eight rows that hold `units` rows. */
+HADAMRNN_INLINE uint16_t hadamrnn_groups(uint16_t units)
+{
+    return (uint16_t)((units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP);
+}
+
+/* The layer that is read out. */
+HADAMRNN_INLINE const hadamrnn_layer *hadamrnn_top(const hadamrnn_model *model)
+{
+    return &model->layers[model->num_layers - 1u];
+}
+
+/* Whether a read-out has a value for every row of thresholds, and its value grows with the steps. */
+HADAMRNN_INLINE bool hadamrnn_is_counted(uint_fast8_t readout)
+{
+    return (readout == HADAMRNN_MEAN) || (readout == HADAMRNN_POSITIVE);
+}
+
+/* Groups of eight features of a read-out. */
+HADAMRNN_INLINE uint32_t hadamrnn_feature_groups(const hadamrnn_model *model, uint_fast8_t readout)
+{
+    const uint32_t groups = hadamrnn_groups(hadamrnn_top(model)->units);
+    return hadamrnn_is_counted(readout) ? (groups * model->thresholds) : groups;
+}
+
+/* Bytes of V for one logit. */
+HADAMRNN_INLINE uint32_t hadamrnn_pitch(const hadamrnn_model *model)
+{
+    uint32_t groups = 0;
+    for (uint_fast8_t r = 0; r < model->num_readouts; r++) {
+        groups += hadamrnn_feature_groups(model, model->readouts[r]);
+    }
+    return groups * model->code_bits;
 }
 
 /* ---- The Hadamard transform. */
@@ -507,7 +472,11 @@ HADAMRNN_INLINE void hadamrnn_drives(const hadamrnn_rows *at, uint_fast8_t bits,
     HADAMRNN_FOR8(i, drives[i] = hadamrnn_drive(at, i, sums[i]))
 }
 
-/* Row i of a group: its next state from (H h)_i and its drive. */
+/* Row i of a group: its next state from (H h)_i and its drive,
+ *
+ *     a = (u * H h) 2^state_shift;  a = a - round(a / 2^k)
+ *     h = saturate(round((a + drive) * multiplier / 2^round_shift)), and max(h, 0) if is_relu
+ */
 HADAMRNN_INLINE void hadamrnn_row(hadamrnn_rows *at, uint_fast8_t i, hadamrnn_wide sum, hadamrnn_signs signs,
                                   hadamrnn_wide drive)
 {
@@ -605,7 +574,7 @@ HADAMRNN_INLINE void hadamrnn_all_groups(hadamrnn_rows *at, const hadamrnn_layer
                                          hadamrnn_wide *work)
 {
     const bool has_factors = layer->factors[0].order != 0u;
-    const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
+    const uint_fast16_t groups = hadamrnn_groups(layer->units);
     const uint_fast16_t chunk =
         (has_factors || !at->is_buffered) ? groups : (uint_fast16_t)((uint_fast16_t)1u << (stages - 1u));
     for (uint_fast16_t start = 0; start < groups; start += chunk) {
@@ -619,12 +588,13 @@ HADAMRNN_INLINE void hadamrnn_all_groups(hadamrnn_rows *at, const hadamrnn_layer
     }
 }
 
-/* Replace h by the next state. The input is the codes x, or for a one-hot input the channel `id`. */
+/* Replace h by the next state. The input is the codes x, or for a one-hot input the channel `id`: U has one column then,
+ * that of `id`, whose code is 1. The code of a single column is shifted before the product: no row needs a shift. */
 HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrnn_layer *layer,
                                       const hadamrnn_memory *memory, const hadamrnn_narrow *x, uint32_t id)
 {
     const bool is_one_hot = (layer == model->layers) && (model->input_kind == HADAMRNN_ONE_HOT);
-    const uint_fast16_t groups = (layer->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
+    const uint_fast16_t groups = hadamrnn_groups(layer->units);
     const uint_fast8_t buffered = (uint_fast8_t)((layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u);
     const uint32_t factor = (uint32_t)layer->multiplier << ((32u - layer->round_shift) & 31u);
     hadamrnn_rows at = {
@@ -644,7 +614,7 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
         const uint_fast16_t block = (uint_fast16_t)((uint_fast16_t)1u << (layer->stages - stage));
         hadamrnn_narrow_pass(at.h, layer->units, block / 4u);
     }
-    if (at.columns == 1u) { /* shift first; if the shift does not fit, all codes are 0 */
+    if (at.columns == 1u) { /* 2^input_shift x; if this does not fit, all codes of U are 0 */
         const uint_fast8_t shift = (layer->input_shift > 0) ? (uint_fast8_t)layer->input_shift : 0u;
         at.only = is_one_hot ? ((hadamrnn_wide){0} + 1) : hadamrnn_widened(x[0]);
         const hadamrnn_count shifted = (hadamrnn_count)at.only << shift;
@@ -686,7 +656,11 @@ HADAMRNN_INLINE void hadamrnn_advance(const hadamrnn_model *model, const hadamrn
     memory->counters->saturations = at.clipped;
 }
 
-/* Compute the codes for the next layer; add them to `sums` if the stride is above 1, else overwrite `sums`. */
+/* Compute the codes for the next layer; add them to `sums` if the stride is above 1, else overwrite `sums`:
+ *
+ *     y = max(h, 0), or with a gain saturate(max(round((h gain + offset 2^offset_shift) / 2^gain_shift), 0))
+ *     y = saturate(y + shift(x, skip_shift)), with a skip connection
+ */
 HADAMRNN_INLINE void hadamrnn_output(const hadamrnn_model *model, const hadamrnn_layer *layer,
                                      const hadamrnn_memory *memory, const hadamrnn_narrow *x, hadamrnn_narrow *sums)
 {
@@ -711,11 +685,11 @@ HADAMRNN_INLINE void hadamrnn_output(const hadamrnn_model *model, const hadamrnn
 
 /* ---- The read-out. */
 
-/* Add a step of the last layer to the pools. */
+/* Add a step of the last layer to the pools: sum += max(h - theta, 0), count += (h > theta), largest = max(largest, h). */
 HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadamrnn_memory *memory)
 {
-    const hadamrnn_layer *const top = &model->layers[model->num_layers - 1u];
-    const uint_fast16_t rows = ((top->units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP) * HADAMRNN_GROUP;
+    const hadamrnn_layer *const top = hadamrnn_top(model);
+    const uint_fast16_t rows = hadamrnn_groups(top->units) * HADAMRNN_GROUP;
     const bool sums = model->counts != 0u; /* the counters come after the sums, if there are any */
     const bool counts = model->pool_wide > model->counts;
     const bool is_pooled = (model->pool_wide != 0u) || (model->pool_narrow != 0u);
@@ -752,7 +726,7 @@ HADAMRNN_INLINE void hadamrnn_pool_step(const hadamrnn_model *model, const hadam
 HADAMRNN_INLINE hadamrnn_wide hadamrnn_pooled(const hadamrnn_model *model, const hadamrnn_view *memory, uint_fast8_t readout,
                                         uint_fast16_t at)
 {
-    const hadamrnn_layer *const top = &model->layers[model->num_layers - 1u];
+    const hadamrnn_layer *const top = hadamrnn_top(model);
     hadamrnn_wide value;
     if (readout == HADAMRNN_LAST) {
         value = hadamrnn_positive(hadamrnn_widened(memory->narrow[top->cells + at]));
@@ -777,25 +751,17 @@ HADAMRNN_INLINE void hadamrnn_project(const hadamrnn_model *model, const hadamrn
     }
 }
 
-/* Groups of eight features of a read-out. */
-HADAMRNN_INLINE uint_fast16_t hadamrnn_feature_groups(const hadamrnn_model *model, uint_fast8_t readout)
-{
-    const uint_fast16_t groups =
-        (model->layers[model->num_layers - 1u].units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
-    const bool counted = (readout == HADAMRNN_MEAN) || (readout == HADAMRNN_POSITIVE);
-    return counted ? (groups * model->thresholds) : groups;
-}
-
-/* The logits of the steps so far. */
+/* The logits of the steps so far, T of the last layer:
+ *
+ *     code   = saturate(round(value rate / 2^feature_shift)),  rate = (M << 15) / T of sums and counters, else M << 15
+ *     logits = V codes + b_o 2^output_bias_shift
+ */
 HADAMRNN_API void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_view *memory, hadamrnn_wide *logits)
 {
     const uint8_t *v = model->output_weight;
     const uint8_t *shift = model->feature_shift;
     const uint32_t steps = (memory->counters->pooled == 0u) ? 1u : memory->counters->pooled;
-    size_t pitch = 0;
-    for (uint_fast8_t r = 0; r < model->num_readouts; r++) {
-        pitch += hadamrnn_feature_groups(model, model->readouts[r]) * model->code_bits;
-    }
+    const size_t pitch = hadamrnn_pitch(model);
     for (uint_fast16_t k = 0; k < model->output_size; k++) {
         logits[k] = (hadamrnn_wide){0};
         if (model->output_bias != NULL) {
@@ -804,9 +770,8 @@ HADAMRNN_API void hadamrnn_logits(const hadamrnn_model *model, const hadamrnn_vi
     }
     for (uint_fast8_t r = 0; r < model->num_readouts; r++) {
         const uint_fast8_t readout = model->readouts[r];
-        const uint_fast16_t groups = hadamrnn_feature_groups(model, readout);
-        const bool counted = (readout == HADAMRNN_MEAN) || (readout == HADAMRNN_POSITIVE);
-        const uint32_t rate = ((uint32_t)model->multipliers[r] << 15) / (counted ? steps : 1u);
+        const uint_fast16_t groups = (uint_fast16_t)hadamrnn_feature_groups(model, readout);
+        const uint32_t rate = ((uint32_t)model->multipliers[r] << 15) / (hadamrnn_is_counted(readout) ? steps : 1u);
         for (uint_fast16_t g = 0; g < groups; g++) {
             hadamrnn_wide codes[8];
             for (uint_fast8_t i = 0; i < HADAMRNN_GROUP; i++) {

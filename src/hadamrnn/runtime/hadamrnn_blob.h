@@ -1,9 +1,9 @@
 /* hadamrnn_blob.h: reads a network from a blob, for hadamrnn_shared.c and for the native library of Python.
  *
- * A blob has little-endian numbers: "HRNN", format version (2 bytes), zeros (2), size of the blob (4), CRC-32 of the
- * rest (4); the fields of the network and of every layer, in the order in which hadamrnn_read_model and
- * hadamrnn_read_layer read them; and the arrays. The field of an array is its offset in the blob, a multiple of 4, or 0
- * if there is none. Values that follow from other fields are computed here and not stored.
+ * A blob has little-endian numbers: "HRNN", format version (2 bytes), zeros (2), size of the blob (4), CRC-32 of the rest
+ * (4); the numbers of the network, its read-outs; for every layer its numbers, factors and arrays; the arrays of the
+ * network, in the order of the lists of hadamrnn_model.h; and the content of the arrays. The field of an array is its offset
+ * in the blob, a multiple of 4, or 0 if there is none. Values that follow from other fields are computed here.
  *
  * Sizes and ranges are checked as they are read, so that later loops stay within the blob. Include hadamrnn.h with its
  * functions before this file. Start reading at hadamrnn_read.
@@ -12,9 +12,9 @@
 #define HADAMRNN_BLOB_H
 
 #define HADAMRNN_HEADER 16u
-#define HADAMRNN_MAX_UNITS 32768u
-#define HADAMRNN_MAX_LEAK 15u
-#define HADAMRNN_MAX_SHIFT 30u
+#define HADAMRNN_MAX_UNITS 32768
+#define HADAMRNN_MAX_LEAK 15
+#define HADAMRNN_MAX_SHIFT 30
 #ifndef HADAMRNN_LANES_H
 #define HADAMRNN_MAX_CODE_BITS 8u
 #define HADAMRNN_SHORT_BYTES 1u /* for numbers of at most 8 bits; others take HADAMRNN_VALUE_BYTES */
@@ -44,7 +44,7 @@ static uint32_t hadamrnn_number(const uint8_t *p, uint8_t bytes)
 }
 
 /* The next field, of 1 to 4 bytes. */
-static uint32_t hadamrnn_take(hadamrnn_reader *reader, uint8_t bytes)
+static uint32_t hadamrnn_next(hadamrnn_reader *reader, uint8_t bytes)
 {
     uint32_t number = 0;
     hadamrnn_require(reader, (reader->size - reader->at) >= bytes);
@@ -55,42 +55,22 @@ static uint32_t hadamrnn_take(hadamrnn_reader *reader, uint8_t bytes)
     return number;
 }
 
-/* The next field, a byte within low..high. */
-static uint8_t hadamrnn_take8(hadamrnn_reader *reader, uint8_t low, uint8_t high)
+/* The next field, a number within low..high, of one byte if it may be negative. */
+HADAMRNN_ONE_COPY int32_t hadamrnn_take(hadamrnn_reader *reader, uint8_t bytes, int32_t low, int32_t high)
 {
-    const uint8_t number = (uint8_t)hadamrnn_take(reader, 1u);
-    hadamrnn_require(reader, (number >= low) && (number <= high));
-    return number;
-}
-
-/* The next field, two bytes within low..high. */
-static uint16_t hadamrnn_take16(hadamrnn_reader *reader, uint16_t low, uint16_t high)
-{
-    const uint16_t number = (uint16_t)hadamrnn_take(reader, 2u);
-    hadamrnn_require(reader, (number >= low) && (number <= high));
-    return number;
-}
-
-/* The next field, a shift to the left, or a negative one to the right. */
-static int8_t hadamrnn_take_shift(hadamrnn_reader *reader)
-{
-    const int8_t shift = (int8_t)hadamrnn_take(reader, 1u);
-    hadamrnn_require(reader, (shift >= -(int8_t)HADAMRNN_MAX_SHIFT) && (shift <= (int8_t)HADAMRNN_MAX_SHIFT));
-    return shift;
+    const uint32_t number = hadamrnn_next(reader, bytes);
+    const int32_t value = (low < 0) ? (int32_t)(int8_t)number : (int32_t)number;
+    hadamrnn_require(reader, (value >= low) && (value <= high));
+    return value;
 }
 
 /* The next field, the offset of an array of this many bytes; NULL if there is none. */
 static const uint8_t *hadamrnn_take_array(hadamrnn_reader *reader, uint64_t bytes)
 {
-    const uint32_t place = hadamrnn_take(reader, 4u);
+    const uint32_t place = hadamrnn_next(reader, 4u);
     const bool fits = ((place & 3u) == 0u) && (place <= reader->size) && (bytes <= (reader->size - place));
     hadamrnn_require(reader, (place == 0u) || fits);
     return (reader->is_good && (place != 0u)) ? (reader->blob + place) : NULL;
-}
-
-static uint32_t hadamrnn_groups_of(uint32_t units)
-{
-    return (units + (HADAMRNN_GROUP - 1u)) / HADAMRNN_GROUP;
 }
 
 /* Extra bits that a sum of `stride` codes takes, compared with one code. */
@@ -110,7 +90,7 @@ static void hadamrnn_read_transform(hadamrnn_reader *reader, hadamrnn_layer *lay
     uint8_t last = 0; /* 1 after the last factor */
     for (uint8_t f = 0; f < HADAMRNN_FACTORS; f++) {
         hadamrnn_factor *const factor = &layer->factors[f];
-        factor->order = hadamrnn_take16(reader, 0u, UINT16_MAX);
+        factor->order = (uint16_t)hadamrnn_take(reader, 2u, 0, UINT16_MAX);
         const uint32_t order = factor->order;
         const uint32_t row_bytes = (order + 7u) / 8u;
         factor->signs = hadamrnn_take_array(reader, (uint64_t)order * row_bytes);
@@ -130,38 +110,23 @@ static void hadamrnn_read_transform(hadamrnn_reader *reader, hadamrnn_layer *lay
     hadamrnn_require(reader, left == ((uint32_t)1 << layer->stages));
 }
 
-/* Read and check the fields of one layer. */
+/* Read the fields of a list of hadamrnn_model.h into the struct `to`. */
+#define HADAMRNN_TAKE_NUMBER(type, name, low, high) \
+    to->name = (type)hadamrnn_take(reader, sizeof(type), (int32_t)(low), (int32_t)(high));
+#define HADAMRNN_TAKE_ARRAY(name, bytes) to->name = hadamrnn_take_array(reader, (bytes));
+
+/* Read and check one layer. */
 static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *model, hadamrnn_layer *layer)
 {
-    layer->units = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
-    layer->inputs = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
-    layer->block = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
-    layer->in_place = hadamrnn_take8(reader, 0u, 14u);
-    layer->state_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
-    layer->input_shift = hadamrnn_take_shift(reader);
-    layer->bias_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
-    layer->multiplier = hadamrnn_take16(reader, 1u, UINT16_MAX);
-    layer->round_shift = hadamrnn_take8(reader, 0u, 54u);
-    layer->leak = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_LEAK);
-    layer->leak_bytes = hadamrnn_take8(reader, 0u, HADAMRNN_GROUP);
-    layer->output_bits = hadamrnn_take8(reader, 2u, 16u);
-    layer->gain_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
-    layer->offset_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
-    layer->has_skip = hadamrnn_take8(reader, 0u, 1u);
-    layer->skip_shift = hadamrnn_take_shift(reader);
+    hadamrnn_layer *const to = layer;
+    HADAMRNN_LAYER_NUMBERS(HADAMRNN_TAKE_NUMBER)
     if (reader->is_good) {
         hadamrnn_require(reader, (layer->units % layer->block) == 0u);
         hadamrnn_read_transform(reader, layer);
     }
-    const uint32_t groups = hadamrnn_groups_of(layer->units);
-    const uint32_t rows = groups * HADAMRNN_GROUP;
-    const uint32_t numbers = (uint32_t)layer->units * model->value_bytes;
-    layer->signs = hadamrnn_take_array(reader, (uint64_t)groups * HADAMRNN_SIGN_BYTES);
-    layer->weight = hadamrnn_take_array(reader, (uint64_t)groups * layer->inputs * model->code_bits);
-    layer->bias = hadamrnn_take_array(reader, (uint64_t)rows * model->value_bytes);
-    layer->leaks = hadamrnn_take_array(reader, (layer->leak_bytes == 1u) ? groups : rows);
-    layer->gain = hadamrnn_take_array(reader, numbers);
-    layer->offset = hadamrnn_take_array(reader, numbers);
+    const uint64_t groups = hadamrnn_groups(layer->units);
+    const uint64_t rows = groups * HADAMRNN_GROUP;
+    HADAMRNN_LAYER_ARRAYS(HADAMRNN_TAKE_ARRAY)
     hadamrnn_require(reader, layer->signs != NULL);
     hadamrnn_require(reader, (layer->leaks == NULL) || (layer->leak_bytes == 1u) || (layer->leak_bytes == 8u));
     hadamrnn_require(reader, (layer->gain == NULL) == (layer->offset == NULL));
@@ -176,26 +141,13 @@ static void hadamrnn_read_layer(hadamrnn_reader *reader, const hadamrnn_model *m
 /* The fields of the network. */
 static void hadamrnn_read_model(hadamrnn_reader *reader, hadamrnn_model *model)
 {
-    model->input_kind = hadamrnn_take8(reader, HADAMRNN_DENSE, HADAMRNN_EMBEDDED);
-    model->input_bits = hadamrnn_take8(reader, 2u, 16u);
-    model->activation_bits = hadamrnn_take8(reader, 2u, 16u);
-    model->code_bits = hadamrnn_take8(reader, 2u, HADAMRNN_MAX_CODE_BITS);
-    model->is_relu = hadamrnn_take8(reader, 0u, 1u);
-    model->num_layers = hadamrnn_take8(reader, 1u, UINT8_MAX);
-    model->num_readouts = hadamrnn_take8(reader, 1u, HADAMRNN_READOUTS);
-    model->thresholds = hadamrnn_take8(reader, 1u, 64u);
-    model->feature_bits = hadamrnn_take8(reader, 0u, 16u);
-    model->output_bias_shift = hadamrnn_take8(reader, 0u, HADAMRNN_MAX_SHIFT);
-    model->stride = hadamrnn_take16(reader, 1u, UINT16_MAX);
-    model->input_size = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
-    model->output_size = hadamrnn_take16(reader, 1u, HADAMRNN_MAX_UNITS);
-    model->longest = hadamrnn_take16(reader, 0u, UINT16_MAX);
-    model->vocabulary = hadamrnn_take(reader, 4u);
+    hadamrnn_model *const to = model;
+    HADAMRNN_MODEL_NUMBERS(HADAMRNN_TAKE_NUMBER)
     for (uint8_t r = 0; r < HADAMRNN_READOUTS; r++) {
-        model->readouts[r] = hadamrnn_take8(reader, HADAMRNN_LAST, HADAMRNN_MAX);
+        model->readouts[r] = (uint8_t)hadamrnn_take(reader, 1u, (int32_t)HADAMRNN_LAST, (int32_t)HADAMRNN_MAX);
     }
     for (uint8_t r = 0; r < HADAMRNN_READOUTS; r++) {
-        model->multipliers[r] = hadamrnn_take16(reader, 0u, UINT16_MAX);
+        model->multipliers[r] = (uint16_t)hadamrnn_take(reader, 2u, 0, UINT16_MAX);
     }
     model->value_bytes = (model->activation_bits <= 8u) ? HADAMRNN_SHORT_BYTES : HADAMRNN_VALUE_BYTES;
     model->embedding_bytes = (model->input_bits <= 8u) ? 1u : 2u;
@@ -210,26 +162,13 @@ static void hadamrnn_read_model(hadamrnn_reader *reader, hadamrnn_model *model)
 /* The arrays of the network, whose sizes follow from its layers. */
 static void hadamrnn_read_arrays(hadamrnn_reader *reader, hadamrnn_model *model)
 {
-    const uint32_t rows = HADAMRNN_GROUP * hadamrnn_groups_of(model->layers[model->num_layers - 1u].units);
-    const uint32_t channels = model->input_size;
-    uint32_t features = 0;
-    for (uint8_t r = 0; r < model->num_readouts; r++) {
-        const bool counted = (model->readouts[r] == HADAMRNN_MEAN) || (model->readouts[r] == HADAMRNN_POSITIVE);
-        features += counted ? (rows * model->thresholds) : rows;
-    }
-    const uint32_t pitch = (features / HADAMRNN_GROUP) * model->code_bits;
-    model->output_weight = hadamrnn_take_array(reader, (uint64_t)pitch * model->output_size);
-    model->output_bias = hadamrnn_take_array(reader, (uint64_t)model->output_size * model->value_bytes);
-    model->theta = hadamrnn_take_array(reader, (uint64_t)rows * model->thresholds * model->value_bytes);
-    model->feature_shift = hadamrnn_take_array(reader, features);
-    model->embedding = hadamrnn_take_array(reader, (uint64_t)model->vocabulary * channels * model->embedding_bytes);
-    model->raw_offset = hadamrnn_take_array(reader, 4u * (uint64_t)channels);
-    model->raw_multiplier = hadamrnn_take_array(reader, 4u * (uint64_t)channels);
-    model->raw_shift = hadamrnn_take_array(reader, channels);
-    model->raw_knee = hadamrnn_take_array(reader, channels);
-    model->value_multiplier = hadamrnn_take_array(reader, 4u * (uint64_t)model->output_size);
-    model->value_shift = hadamrnn_take_array(reader, model->output_size);
-    model->value_offset = hadamrnn_take_array(reader, 8u * (uint64_t)model->output_size);
+    hadamrnn_model *const to = model;
+    const uint64_t rows = (uint64_t)HADAMRNN_GROUP * hadamrnn_groups(hadamrnn_top(model)->units);
+    const uint64_t channels = model->input_size;
+    const uint64_t outputs = model->output_size;
+    const uint64_t pitch = hadamrnn_pitch(model);
+    const uint64_t features = HADAMRNN_GROUP * (pitch / model->code_bits);
+    HADAMRNN_MODEL_ARRAYS(HADAMRNN_TAKE_ARRAY)
     hadamrnn_require(reader, (model->value_multiplier == NULL) == (model->value_shift == NULL));
     hadamrnn_require(reader, (model->value_multiplier == NULL) == (model->value_offset == NULL));
     hadamrnn_require(reader, ((uint_fast16_t)features == features) && ((size_t)pitch == pitch));
@@ -244,21 +183,20 @@ static void hadamrnn_read_arrays(hadamrnn_reader *reader, hadamrnn_model *model)
 /* The layout of a stream's memory: pools, states, sums between layers, phases. */
 static void hadamrnn_lay_out(hadamrnn_model *model, hadamrnn_layer *layers)
 {
-    const uint32_t top = HADAMRNN_GROUP * hadamrnn_groups_of(layers[model->num_layers - 1u].units);
     const bool is_strided = model->stride > 1u;
     uint32_t codes = (model->input_kind == HADAMRNN_ONE_HOT) ? 1u : model->input_size;
     uint32_t work = 0;
     for (uint8_t r = 0; r < model->num_readouts; r++) {
         const uint8_t readout = model->readouts[r];
-        const bool counted = (readout == HADAMRNN_MEAN) || (readout == HADAMRNN_POSITIVE);
-        model->counts = (readout == HADAMRNN_MEAN) ? (top * model->thresholds) : model->counts;
-        model->pool_wide += counted ? (top * model->thresholds) : 0u;
-        model->pool_narrow += (readout == HADAMRNN_MAX) ? top : 0u;
+        const uint32_t features = HADAMRNN_GROUP * hadamrnn_feature_groups(model, readout);
+        model->counts = (readout == HADAMRNN_MEAN) ? features : model->counts;
+        model->pool_wide += hadamrnn_is_counted(readout) ? features : 0u;
+        model->pool_narrow += (readout == HADAMRNN_MAX) ? features : 0u;
     }
     model->narrow_cells = model->pool_narrow;
     for (uint8_t l = 0; l < model->num_layers; l++) {
         hadamrnn_layer *const layer = &layers[l];
-        const uint32_t rows = HADAMRNN_GROUP * hadamrnn_groups_of(layer->units);
+        const uint32_t rows = (uint32_t)HADAMRNN_GROUP * hadamrnn_groups(layer->units);
         const uint32_t buffered = (layer->stages > 2u) ? (layer->stages - 2u - layer->in_place) : 0u;
         const bool is_last = (l + 1u) == model->num_layers;
         const bool has_factors = layer->factors[0].order != 0u;

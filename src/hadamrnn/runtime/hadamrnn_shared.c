@@ -34,7 +34,7 @@ static uint8_t hadamrnn_leak_of(const hadamrnn_layer *layer, uint32_t row)
 /* Return whether no row of a step can overflow. */
 static bool hadamrnn_check_rows(const hadamrnn_model *model, const hadamrnn_layer *layer, bool is_one_hot, uint8_t input_bits)
 {
-    const uint32_t groups = hadamrnn_groups_of(layer->units);
+    const uint32_t groups = hadamrnn_groups(layer->units);
     const uint32_t columns = (layer->weight == NULL) ? 0u : layer->inputs;
     const int64_t state = (int64_t)layer->block << (model->activation_bits - 1u + layer->state_shift);
     const int64_t half = (layer->input_shift < 0) ? ((INT64_C(1) << -layer->input_shift) >> 1) : 0;
@@ -122,11 +122,7 @@ static int64_t hadamrnn_largest_value(const hadamrnn_model *model, uint8_t reado
 /* Return whether no logit can overflow. */
 static bool hadamrnn_check_logit(const hadamrnn_model *model, uint16_t output)
 {
-    uint32_t features = 0;
-    for (uint8_t r = 0; r < model->num_readouts; r++) {
-        features += HADAMRNN_GROUP * (uint32_t)hadamrnn_feature_groups(model, model->readouts[r]);
-    }
-    const uint8_t *v = model->output_weight + ((size_t)output * (features / HADAMRNN_GROUP) * model->code_bits);
+    const uint8_t *v = model->output_weight + ((size_t)output * hadamrnn_pitch(model));
     int64_t sum = 0;
     uint32_t feature = 0;
     bool fits = true;
@@ -136,7 +132,7 @@ static bool hadamrnn_check_logit(const hadamrnn_model *model, uint16_t output)
     }
     for (uint8_t r = 0; r < model->num_readouts; r++) {
         const uint8_t readout = model->readouts[r];
-        const uint32_t count = HADAMRNN_GROUP * (uint32_t)hadamrnn_feature_groups(model, readout);
+        const uint32_t count = HADAMRNN_GROUP * hadamrnn_feature_groups(model, readout);
         for (uint32_t at = 0; at < count; at++) {
             int64_t code = hadamrnn_largest_value(model, readout, at);
             if (model->feature_shift != NULL) {
@@ -161,7 +157,7 @@ static bool hadamrnn_check_logit(const hadamrnn_model *model, uint16_t output)
 /* The read-out: thresholds, sums over the longest sequence, and every logit. */
 static bool hadamrnn_check_readout(const hadamrnn_model *model)
 {
-    const uint32_t rows = HADAMRNN_GROUP * hadamrnn_groups_of(model->layers[model->num_layers - 1u].units);
+    const uint32_t rows = HADAMRNN_GROUP * (uint32_t)hadamrnn_groups(hadamrnn_top(model)->units);
     const int32_t high = (INT32_C(1) << (model->activation_bits - 1u)) - 1;
     bool fits = true;
     for (uint32_t i = 0; (model->theta != NULL) && (i < (rows * model->thresholds)); i++) {

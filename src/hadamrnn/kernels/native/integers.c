@@ -22,33 +22,35 @@ typedef struct {
     int64_t lengths[ROWS];        /* -1 if there is no row */
     hadamrnn_model model;
     hadamrnn_layer layers[UINT8_MAX];
+    hadamrnn_counters counters;
     hadamrnn_memory memory;
     hadamrnn_wide *drive;
     hadamrnn_wide *logits;
     void *allocated;
 } Tile;
 
-/* Allocate `count` vectors of `bytes` from the memory at *used; without memory, only count them. */
-static void *reserve(char *memory, size_t *used, int64_t count, size_t bytes)
-{
-    void *place = memory ? memory + *used : NULL;
-    *used += ((size_t)count * bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return place;
-}
-
-static size_t lay_out(Tile *tile, char *memory)
+/* Allocate the memory of all sequences of a tile, zeros. */
+static int allocate(Tile *tile)
 {
     const hadamrnn_model *model = &tile->model;
-    size_t used = 0;
-    tile->memory.counters = reserve(memory, &used, 1, sizeof *tile->memory.counters);
-    tile->memory.wide = reserve(memory, &used, model->pool_wide, sizeof(hadamrnn_wide));
-    tile->memory.narrow = reserve(memory, &used, model->narrow_cells, sizeof(hadamrnn_narrow));
-    tile->memory.work = reserve(memory, &used, model->work_cells, sizeof(hadamrnn_wide));
-    tile->memory.codes = reserve(memory, &used, model->code_cells, sizeof(hadamrnn_narrow));
-    tile->drive = reserve(memory, &used, tile->layers->units + HADAMRNN_GROUP, sizeof(hadamrnn_wide));
-    tile->memory.drive = tile->args->ids ? tile->drive : NULL;
-    tile->logits = reserve(memory, &used, model->output_size, sizeof(hadamrnn_wide));
-    return used;
+    const size_t driven = tile->layers->units + HADAMRNN_GROUP;
+    const size_t wide = model->pool_wide + model->work_cells + driven + model->output_size;
+    const size_t narrow = model->narrow_cells + model->code_cells;
+    tile->allocated = calloc(1, wide * sizeof(hadamrnn_wide) + narrow * sizeof(hadamrnn_narrow) + ALIGNMENT);
+    if (!tile->allocated) return STATUS_NO_MEMORY;
+    hadamrnn_wide *cells = (hadamrnn_wide *)(((uintptr_t)tile->allocated + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    hadamrnn_narrow *halves = (hadamrnn_narrow *)(cells + wide);
+    tile->drive = cells + model->pool_wide + model->work_cells;
+    tile->logits = tile->drive + driven;
+    tile->memory = (hadamrnn_memory){
+        .counters = &tile->counters,
+        .wide = cells,
+        .work = cells + model->pool_wide,
+        .narrow = halves,
+        .codes = halves + model->narrow_cells,
+        .drive = tile->args->ids ? tile->drive : NULL,
+    };
+    return STATUS_OK;
 }
 
 static int prepare(const IntegerArgs *args, int64_t index, Tile *tile)
@@ -65,11 +67,9 @@ static int prepare(const IntegerArgs *args, int64_t index, Tile *tile)
     memset(&tile->model, 0, sizeof tile->model);
     hadamrnn_read(&reader, &tile->model, tile->layers, UINT8_MAX);
     if (!reader.is_good) return STATUS_BAD_SIZE;
-    tile->allocated = calloc(1, lay_out(tile, NULL) + ALIGNMENT);
-    if (!tile->allocated) return STATUS_NO_MEMORY;
-    lay_out(tile, (char *)(((uintptr_t)tile->allocated + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1)));
-    hadamrnn_init(&tile->model, &tile->memory);
-    return STATUS_OK;
+    const int status = allocate(tile);
+    if (!status) hadamrnn_init(&tile->model, &tile->memory);
+    return status;
 }
 
 /* The input of step t: codes, or the contributions of ids to the lowest layer. */
