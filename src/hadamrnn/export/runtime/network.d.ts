@@ -27,7 +27,6 @@ export class Network {
   readonly calibratedLength: number | null;
   /** The most steps between two `init` that a pooled network may see; 0 where there is no such limit. */
   readonly longest: number;
-  /** Whether every block leaks: old inputs fade, and a stream may run for ever. */
   /** The value of a raw reading of 1, in the units of the training data; null for ids. */
   readonly rawUnit: number | null;
   /** The network reads (value - offset) / scale, channel by channel; null for ids. */
