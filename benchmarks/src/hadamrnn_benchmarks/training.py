@@ -324,7 +324,7 @@ def extra_megabytes(work: Callable[[], object]) -> float:
 
 
 def _return_freed_memory() -> None:
-    """Give memory that this process has freed but still holds back to the system (glibc only)."""
+    """Release memory that this process has freed but not yet returned to the system (glibc only)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
     if trim is not None:
         trim(0)

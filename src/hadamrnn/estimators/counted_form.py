@@ -176,7 +176,8 @@ class CountedForm(SeriesEstimator):
     def _fit_sizes(self, samples: Samples, target: Target, seed: int, sizes: list[int]) -> list[Counted]:
         """Fit a network for each size, in descending order."""
         parameters, outputs = self._parameters(), target.values.shape[1]
-        if len(samples) <= SEARCH_SERIES:  # with more, stretches are left out and need the order
+        # With more series, stretches of consecutive ones are left out, so their order must not change.
+        if len(samples) <= SEARCH_SERIES:
             order = samples.order()
             samples, target = samples.at(order), target.at(torch.from_numpy(order))
         self.scaling_ = Scaling.of(samples.series, samples.weights)
