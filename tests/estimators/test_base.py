@@ -102,7 +102,4 @@ def test_a_fit_to_the_last_state_alone_needs_no_thresholds(X: Any) -> None:
 
 
 def test_the_default_size_grows_with_the_classes_beyond_ten() -> None:
-    ridge = HadamRNNClassifier(solver="ridge")
-
     assert [HadamRNNClassifier.default_bytes(classes) for classes in (2, 10, 60)] == [4096, 4096, 20096]
-    assert [ridge._max_bytes(classes) for classes in (2, 10, 60)] == [4096, 4096, 24576]
