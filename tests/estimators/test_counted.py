@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hadamrnn.errors import InputError
-from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, plot_path
+from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, counted, counted_form, plot_path
 from hadamrnn.estimators.pruning import Costs, PoolRows, prune
 from hadamrnn.estimators.rounding import share_codes
 from hadamrnn.estimators.target import ValueTarget
@@ -193,6 +193,32 @@ def test_without_a_solver_the_network_counts_unless_parameters_ask_for_another(
     parameters: dict[str, Any], solver: str
 ) -> None:
     assert HadamRNNClassifier(**parameters)._solver() == solver
+
+
+def test_more_than_ten_classes_have_fewer_bits_unless_they_are_given(X: Any) -> None:
+    many = np.arange(60) % 12
+
+    assert small().fit(X, Y).config_.weight_bits == 3
+    assert small().fit(X, many).config_.weight_bits == 2
+    assert small(weight_bits=4).fit(X, many).config_.weight_bits == 4
+    assert small(solver="ridge").fit(X, many).config_.weight_bits == 4
+
+
+def test_more_series_have_more_bytes_unless_they_are_given(X: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(counted_form, "SEARCH_SERIES", 50)
+
+    assert small(max_bytes=None).fit(X, Y)._counted.plan.max_bytes == [4096 + 10 * 12]
+    assert small().fit(X, Y)._counted.plan.max_bytes == [600]
+
+
+@pytest.mark.parametrize(("share", "more"), [(0.0, False), (1e9, True)])
+def test_further_kinds_of_features_must_lower_the_error(
+    X: Any, monkeypatch: Any, share: float, more: bool
+) -> None:
+    monkeypatch.setattr(counted, "LESS_ERROR", share)
+    kept = small().fit(X, Y).kept_
+
+    assert any("samples" in name or "third" in name for name in kept) == more
 
 
 def test_a_fit_of_another_network_leaves_no_kept_features(X: Any) -> None:

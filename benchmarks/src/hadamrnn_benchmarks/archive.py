@@ -41,7 +41,6 @@ ABLATIONS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     ),
     "without samples": ((counted, "CANDIDATES", (1, 2)),),
     "without selection of kinds": ((counted, "CANDIDATES", (len(pool.KINDS),)),),
-    "differences only": ((counted, "CANDIDATES", (1,)),),
     "scale 1 only": ((pool, "SCALES", (1,)),),
     "means instead of phases": ((pool, "MOST_PHASES", 1),),
     "thresholds at the same levels in every unit": ((pool, "GOLDEN", 1 / pool.THRESHOLDS),),

@@ -40,6 +40,7 @@ from hadamrnn.training.evaluate import predict_logits
 from hadamrnn.training.models import RandomGenerator
 
 DEFAULT_BYTES, DEFAULT_OUTPUTS = 4096, 10  # max_bytes up to this many outputs, then proportional to them
+DEFAULT_BITS = 4  # weight_bits of a `Network`
 GRADIENT_UNITS = 256  # default hidden_size for gradient training
 SHAPE = ("hidden_size", "num_blocks", "leak", "readouts", "thresholds")  # chosen by the fit if None
 Leak = tuple[Annotated[int, Range(0, MAX_LEAK)], ...]
@@ -58,7 +59,7 @@ class SeriesEstimator(IntegerForm):
     leak: Leak | None = None
     readouts: Readouts | None = None
     thresholds: Annotated[int, Range(0, MAX_THRESHOLDS)] | None = None
-    weight_bits: WeightBits = 4
+    weight_bits: WeightBits | Literal["auto"] = "auto"
     recurrence: Annotated[str, OneOf(RECURRENCES)] = "linear"
     max_steps: Count | Literal["auto"] = "auto"
     batch_size: Annotated[int, Range(1, 2**20)] = 32
@@ -286,7 +287,7 @@ class SeriesEstimator(IntegerForm):
         network = Network(
             samples.series.channels,
             output_size=target.values.shape[1],
-            weight_bits=parameters.weight_bits,
+            weight_bits=_weight_bits(parameters),
             recurrence=parameters.recurrence,
             **{"hidden_size": GRADIENT_UNITS, **_shape(parameters)},
         )
@@ -325,7 +326,7 @@ class SeriesEstimator(IntegerForm):
             samples.series.channels,
             1,
             outputs,
-            weight_bits=parameters.weight_bits,
+            weight_bits=_weight_bits(parameters),
             recurrence=parameters.recurrence,
         )
         default = DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
@@ -335,3 +336,9 @@ class SeriesEstimator(IntegerForm):
 def _shape(parameters: SimpleNamespace) -> dict[str, Any]:
     """Return the parameters that describe the shape of the network."""
     return {name: value for name in SHAPE if (value := getattr(parameters, name)) is not None}
+
+
+def _weight_bits(parameters: SimpleNamespace) -> WeightBits:
+    """Return the bits of the weights of a `Network`."""
+    bits: WeightBits | Literal["auto"] = parameters.weight_bits
+    return DEFAULT_BITS if bits == "auto" else bits

@@ -55,15 +55,17 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         describes a `Network`, and otherwise "count".
     max_bytes : int or None
         Limit on the size of the weights, for "ridge" and "count". None means 4096 for up to ten classes,
-        and for more 409.6 per class ("count": 320 for each additional class).
+        and for more 409.6 per class ("count": 320 for each additional class, or 12 for each series from the
+        1000th to the 2000th, whichever is more).
     num_blocks : int or None
         Number of diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard
         order. With None, "ridge" chooses and "gradient" uses one block.
     leak, readouts, thresholds : tuple of int, tuple of str, int, or None
         As in `hadamrnn.Network`. With None, "ridge" chooses and "gradient" uses the paper's values.
-    weight_bits : int, "ternary" or None
-        Bits of the input and output weights; with "count", of the output weights (2 to 8). The recurrent
-        weight takes one bit per unit.
+    weight_bits : int, "ternary", None or "auto"
+        Bits of the input and output weights; "auto" means 4. With "count", of the output weights (2 to 8);
+        "auto" means 3 up to ten classes, and 2 for more, so that more features fit. The recurrent weight
+        takes one bit per unit.
     recurrence : "linear" or "relu"
     max_steps : int or "auto"
         Number of training steps; "auto" means 30 passes through the data, at least 300 steps and at most

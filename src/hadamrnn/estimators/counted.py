@@ -33,6 +33,7 @@ from hadamrnn.reservoir.description import BLOCK
 
 INPUT_BITS = 12
 CANDIDATES = (1, 2, 3)  # how many KINDS of features a network may combine
+LESS_ERROR = 0.95  # a further kind must reduce the error to this fraction
 HEADROOM = 1.5  # input codes reach this multiple of the largest training value, so few are clipped later
 SEARCH_SERIES = 1000  # most series that select kinds and features; with more, folds are left out
 FOLDS = 5
@@ -171,7 +172,7 @@ def _best_kinds(pool: Pool, rows: PoolRows, folds: Tensor | None) -> tuple[NDArr
         rows.add_gram(gram, own)
         if own.any() and count in CANDIDATES:
             error, penalty = cross_validate(gram, rows.target, folds)
-            if error < least:
+            if error < LESS_ERROR * least:
                 least, found = error, (pool.of_kinds(KINDS[:count]), gram.clone(), penalty)
     return found
 
