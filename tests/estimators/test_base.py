@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,3 +105,22 @@ def test_a_fit_to_the_last_state_alone_needs_no_thresholds(X: Any) -> None:
 
 def test_the_default_size_grows_with_the_classes_beyond_ten() -> None:
     assert [HadamRNNClassifier.default_bytes(classes) for classes in (2, 10, 60)] == [4096, 4096, 20096]
+
+
+@pytest.mark.parametrize("kind", [HadamRNNClassifier, HadamRNNRegressor])
+def test_states_of_a_network_stay_within_max_ram(kind: type, X: Any, tmp_path: Path) -> None:
+    limited, free = (kind(solver="ridge", random_state=0, max_ram=ram).fit(X, Y) for ram in (900, None))
+
+    assert limited.cost_.ram <= 900 < free.cost_.ram
+    assert 2 * limited.cost_.ram > 900  # as wide as the limit allows
+    limited.to_c(tmp_path / "c", "net")
+    assert f"NET_STATE_BYTES {limited.cost_.ram}" in " ".join((tmp_path / "c" / "net.h").read_text().split())
+
+
+@pytest.mark.parametrize("given", [{}, {"max_steps": 3}, {"hidden_size": None, "solver": "ridge"}])
+def test_the_ram_that_an_error_names_is_enough(X: Any, given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="max_ram") as refused:
+        small(max_ram=20, **given).fit(X, Y)
+
+    least = re.findall(r"max_ram (?:must be at least )?(\d+)", str(refused.value))[0]
+    assert small(max_ram=int(least), **given).fit(X, Y).cost_.ram <= int(least)

@@ -25,7 +25,7 @@ from hadamrnn.estimators.closed_form import ClosedForm, SampleStream, fit_closed
 from hadamrnn.estimators.gradient import recipe, threads, train
 from hadamrnn.estimators.integers import IntegerForm, fit_metadata
 from hadamrnn.estimators.reading import align, read_samples, read_series
-from hadamrnn.estimators.selection import Cost, ParameterSpace, network_cost, state_bits
+from hadamrnn.estimators.selection import Cost, ParameterSpace, check_ram, network_cost, state_bits
 from hadamrnn.estimators.series import Floats, Samples, Scaling, Series
 from hadamrnn.estimators.target import Target
 from hadamrnn.fixedpoint.base import Metadata
@@ -55,6 +55,7 @@ class SeriesEstimator(IntegerForm):
     _: KW_ONLY
     solver: Literal["auto", "ridge", "gradient", "count"] = "auto"
     max_bytes: Count | None = None
+    max_ram: Count | None = None
     num_blocks: Size | None = None
     leak: Leak | None = None
     readouts: Readouts | None = None
@@ -199,7 +200,7 @@ class SeriesEstimator(IntegerForm):
 
     @property
     def cost_(self) -> Cost:
-        """The bytes of the weights and the operations of one step."""
+        """The bytes of the weights, the operations of one step, and the RAM of the states."""
         check_is_fitted(self)
         return network_cost(self.config_)
 
@@ -291,6 +292,7 @@ class SeriesEstimator(IntegerForm):
             recurrence=parameters.recurrence,
             **{"hidden_size": GRADIENT_UNITS, **_shape(parameters)},
         )
+        check_ram(network, parameters.max_ram)
         if warm and self.config_ != network:
             raise InputError(
                 "A warm start needs a network of the same shape, got "
@@ -330,7 +332,7 @@ class SeriesEstimator(IntegerForm):
             recurrence=parameters.recurrence,
         )
         default = DEFAULT_BYTES * max(DEFAULT_OUTPUTS, outputs) // DEFAULT_OUTPUTS
-        return ParameterSpace(base, parameters.max_bytes or default, **_shape(parameters))
+        return ParameterSpace(base, parameters.max_bytes or default, parameters.max_ram, **_shape(parameters))
 
 
 def _shape(parameters: SimpleNamespace) -> dict[str, Any]:

@@ -57,6 +57,9 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         Limit on the size of the weights, for "ridge" and "count". None means 4096 for up to ten classes,
         and for more 409.6 per class ("count": 320 for each additional class, or 12 for each series from the
         1000th to the 2000th, whichever is more).
+    max_ram : int or None
+        Limit on the bytes of the states on a device, for "ridge" and "count"; "gradient" refuses a network
+        that exceeds it.
     num_blocks : int or None
         Number of diagonal blocks of the recurrent weight; `hidden_size / num_blocks` must be a Hadamard
         order. With None, "ridge" chooses and "gradient" uses one block.
@@ -91,8 +94,6 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         Number of threads; None means one, which is fastest for short series, and -1 means all.
     verbose : bool
         Whether to print what "ridge" selected, or to show the progress of "gradient".
-    max_ram : int or None
-        Limit on the bytes of the states on a device, for "count".
     random_state : int, RandomState or None
         The seed of all random choices. torch's global generator is not used, so `fit` may run in threads.
 
@@ -108,7 +109,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
     penalty_ : float, penalty of the ridge regression
     n_iter_ : int, number of steps with gradients
     loss_curve_ : list of float, the loss of each step with gradients
-    cost_ : Cost, bytes of weights and operations of one step; for "count" also RAM of the states
+    cost_ : Cost, bytes of weights, operations of one step and RAM of the states
     kept_ : list of str, a description of each feature of a reservoir
 
     Examples

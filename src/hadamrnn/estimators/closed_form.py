@@ -36,7 +36,6 @@ from hadamrnn.estimators.selection import (
     draw_network,
     features_of,
     folds_of_many,
-    network_cost,
     select,
     some_of,
     state_bits,
@@ -298,7 +297,7 @@ def linear_networks(space: ParameterSpace) -> list[Network]:
         )
         for units, blocks, leak, readouts in shapes
     ]
-    return [network for network in networks if network_cost(network).bytes <= space.max_bytes]
+    return [network for network in networks if space.has(network)]
 
 
 @torch.no_grad()

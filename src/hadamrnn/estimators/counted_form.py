@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -38,7 +38,6 @@ from hadamrnn.estimators.selection import Cost
 from hadamrnn.estimators.series import Floats, Samples, Scaling
 from hadamrnn.estimators.target import Target
 from hadamrnn.reservoir import IntegerReservoir, Reservoir
-from hadamrnn.settings import Count
 
 COUNTED_BITS = ("auto", *range(2, 9))  # weight_bits that a reservoir supports
 BITS, BITS_OF_MANY = 3, 2  # default weight_bits up to DEFAULT_OUTPUTS outputs, and beyond
@@ -50,9 +49,6 @@ PATH = (512, 1024, 2048, 4096, 8192, 16384)
 @dataclass(eq=False, repr=False)
 class CountedForm(SeriesEstimator):
     """An estimator that fits a reservoir; see `HadamRNNClassifier`."""
-
-    _: KW_ONLY
-    max_ram: Count | None = None
 
     _counted: Counted = field(init=False)
 
@@ -156,11 +152,6 @@ class CountedForm(SeriesEstimator):
             raise InputError(
                 f'solver="count" takes weight_bits 2..8 and no {", ".join(SHAPE)} or recurrence, got '
                 f"weight_bits {parameters.weight_bits!r} and {asks}. Leave them out."
-            )
-        if solver != "count" and parameters.max_ram is not None:
-            raise InputError(
-                f'max_ram belongs to solver="count", got max_ram {parameters.max_ram} and a solver or '
-                "parameters of another network. Leave it or them out."
             )
         return solver
 

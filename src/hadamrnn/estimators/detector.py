@@ -103,7 +103,7 @@ class HadamRNNDetector(OutlierMixin, IntegerForm):
     warmup_ : int, number of samples at the start of a recording that raise no alarm
     whitening_ : ndarray `(channels, channels)`, the inverse Cholesky factor of the residuals' covariance
     n_features_in_ : int, number of channels
-    cost_ : Cost, bytes of weights and operations of one step
+    cost_ : Cost, bytes of weights, operations of one step and RAM of the states
 
     Examples
     --------

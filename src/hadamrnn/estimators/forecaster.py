@@ -106,7 +106,7 @@ class HadamRNNForecaster(IntegerForm):
     scale_ : ndarray `(channels,)`, the standard deviations of the channels
     penalty_ : float, the ridge penalty
     n_features_in_ : int, number of channels
-    cost_ : Cost, bytes of weights and operations of one step of one channel
+    cost_ : Cost, bytes of weights, operations of one step and RAM of the states, for one channel
 
     Examples
     --------

@@ -3,13 +3,13 @@
 Candidates with the same block size and leak are drawn and run together, as one wide network that contains
 their features. They are compared by the leave-one-out error of a ridge regression, on small data by its mean
 over several draws. Large data often consist of windows of recordings, which predict their neighbours, so
-whole folds are left out there. Start reading at `select`; `network_cost` decides what fits.
+whole folds are left out there. Start reading at `select`; `ParameterSpace` decides what fits.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -22,7 +22,9 @@ from hadamrnn.errors import InputError
 from hadamrnn.estimators.ridge import solve
 from hadamrnn.estimators.target import Target, spread_out
 from hadamrnn.fixedpoint.cost import fast_step_cost, network_size
+from hadamrnn.fixedpoint.drawn import draw_model
 from hadamrnn.fixedpoint.overflow import bits_of_sums
+from hadamrnn.fixedpoint.plan import make_plan
 from hadamrnn.network import COUNTED, READOUTS, Network
 from hadamrnn.nn.model import SequenceModel
 from hadamrnn.quantization.calibration import forward_layers
@@ -65,12 +67,12 @@ LANES = 16  # rows that the kernels run together
 
 @dataclass(frozen=True)
 class Cost:
-    """The bytes of weights and integer biases, the operations of one step, and the RAM of a reservoir."""
+    """The bytes of weights and integer biases, the operations of one step, and the RAM of a stream."""
 
     bytes: int
     multiplications: int
     additions: int
-    ram: int | None = None  # bytes of the states and counters of a reservoir
+    ram: int  # bytes of the states and counters on a device
 
 
 def state_bits(network: Network, seq_length: int = 1) -> int:
@@ -88,12 +90,26 @@ def network_cost(network: Network, activation_bits: int | None = None) -> Cost:
     """Return the cost of a network; `activation_bits` are `state_bits` by default.
 
     >>> network_cost(Network(input_size=1, hidden_size=256, output_size=2))
-    Cost(bytes=803, multiplications=768, additions=2816, ram=None)
+    Cost(bytes=803, multiplications=768, additions=2816, ram=524)
     """
-    bits = state_bits(network) if activation_bits is None else activation_bits
-    stored = network_size(replace(network, activation_bits=bits)).bytes
+    integer = _with_bits(network, activation_bits)
     step = fast_step_cost(network).total
-    return Cost(stored, step.multiplications, step.additions)
+    ram = make_plan(draw_model(integer)).state_bytes
+    return Cost(network_size(integer).bytes, step.multiplications, step.additions, ram)
+
+
+def check_ram(network: Network, max_ram: int | None) -> None:
+    """Refuse a network whose states take more RAM than that."""
+    if max_ram is not None and (ram := network_cost(network).ram) > max_ram:
+        raise InputError(
+            f"max_ram must be at least {ram} for {network.hidden_size} units, got {max_ram}. "
+            "Allow more, or choose fewer units."
+        )
+
+
+def _with_bits(network: Network, activation_bits: int | None = None) -> Network:
+    bits = state_bits(network) if activation_bits is None else activation_bits
+    return replace(network, activation_bits=bits)
 
 
 @dataclass(frozen=True)
@@ -103,10 +119,12 @@ class ParameterSpace:
     Args:
         base: a network with the sizes of input and output, weight_bits and recurrence.
         max_bytes: limit on the integer network's weights, if no `hidden_size` is given.
+        max_ram: limit on its states on a device, if any.
     """
 
     base: Network
     max_bytes: int
+    max_ram: int | None = None
     hidden_size: int | None = None
     num_blocks: int | None = None
     leak: tuple[int, ...] | None = None
@@ -123,10 +141,22 @@ class ParameterSpace:
         ]
         if not found:
             units, leak = self._dynamics()[-1]
-            smallest = [self._network(units, 1, leak, features) for features in self._feature_sets()]
-            least = min(network_cost(network).bytes for network in smallest)
-            raise InputError(f"max_bytes must be at least {least} for {units} units, got {self.max_bytes}.")
+            size = self.hidden_size or units
+            smallest = [self._network(size, size // units, leak, each) for each in self._feature_sets()]
+            least = min(map(network_cost, smallest), key=lambda cost: cost.bytes)
+            ram = ("", "") if self.max_ram is None else (f" and max_ram {least.ram}", f" and {self.max_ram}")
+            raise InputError(
+                f"max_bytes must be at least {least.bytes}{ram[0]} for {size} units, "
+                f"got {self.max_bytes}{ram[1]}."
+            )
         return found
+
+    def has(self, network: Network) -> bool:
+        """Whether the network fits into the limits."""
+        return network_size(_with_bits(network)).bytes <= self.max_bytes and self._has_ram(network)
+
+    def _has_ram(self, network: Network) -> bool:
+        return self.max_ram is None or network_cost(network).ram <= self.max_ram
 
     def _dynamics(self) -> list[tuple[int, tuple[int, ...]]]:
         if self.num_blocks is not None and self.hidden_size is None:
@@ -157,13 +187,14 @@ class ParameterSpace:
         """Return the network with the most units that fit into the bytes; None if not even one block fits."""
         if self.hidden_size is not None:
             blocks = self.hidden_size // block_size if self.num_blocks is None else self.num_blocks
-            return self._network(self.hidden_size, blocks, leak, features)
+            network = self._network(self.hidden_size, blocks, leak, features)
+            return network if self._has_ram(network) else None
 
         def of_blocks(blocks: int) -> Network:
             return self._network(blocks * block_size, blocks, leak, features)
 
         counts = range(1, MOST_UNITS // block_size + 1)
-        most = bisect_right(counts, self.max_bytes, key=lambda blocks: network_cost(of_blocks(blocks)).bytes)
+        most = bisect_left(counts, True, key=lambda blocks: not self.has(of_blocks(blocks)))
         return of_blocks(most) if most else None
 
     def _network(self, units: int, blocks: int, leak: tuple[int, ...], features: FeatureSet) -> Network:
