@@ -55,8 +55,7 @@ INTRODUCTION = """\
 This page compares, on published training and test parts (UCI HAR's test people are not in its training
 part):
 
-- `HadamRNNClassifier()`: a reservoir that counts, at most 4 kB for up to ten classes and 1000 series, and
-  16 kB from 2000 series;
+- `HadamRNNClassifier()`: a reservoir that counts, at most 4 kB for up to ten classes;
 - the same with `solver="ridge"`: random recurrent networks of the kind that `hadamrnn train` trains;
 - sktime's MiniRocket with its ridge classifier, whose penalty has the least leave-one-out error (for UCI
   HAR over 1000 series);

@@ -55,8 +55,7 @@ class HadamRNNClassifier(ClassifierMixin, CountedForm):
         describes a `Network`, and otherwise "count".
     max_bytes : int or None
         Limit on the size of the weights, for "ridge" and "count". None means 4096 for up to ten classes,
-        and for more 409.6 per class ("count": 320 for each additional class, or 12 for each series from the
-        1000th to the 2000th, whichever is more).
+        and for more 409.6 per class ("count": 320 for each additional class).
     max_ram : int or None
         Limit on the bytes of the states on a device, for "ridge" and "count"; "gradient" refuses a network
         that exceeds it.

@@ -22,7 +22,6 @@ from hadamrnn.estimators.base import DEFAULT_BYTES, DEFAULT_OUTPUTS, SHAPE, Seri
 from hadamrnn.estimators.closed_form import SampleStream
 from hadamrnn.estimators.counted import (
     INPUT_BITS,
-    KEPT_SERIES,
     SEARCH_SERIES,
     Counted,
     FitPlan,
@@ -42,7 +41,6 @@ from hadamrnn.reservoir import IntegerReservoir, Reservoir
 COUNTED_BITS = ("auto", *range(2, 9))  # weight_bits that a reservoir supports
 BITS, BITS_OF_MANY = 3, 2  # default weight_bits up to DEFAULT_OUTPUTS outputs, and beyond
 MORE_BYTES = 320  # default bytes for each output beyond DEFAULT_OUTPUTS
-BYTES_PER_SERIES = 12  # default bytes for each series from SEARCH_SERIES to KEPT_SERIES, if that is more
 PATH = (512, 1024, 2048, 4096, 8192, 16384)
 
 
@@ -130,15 +128,9 @@ class CountedForm(SeriesEstimator):
         """Return the number of outputs of the network for a target of this size."""
 
     @staticmethod
-    def default_bytes(outputs: int, series: int = 0) -> int:
-        """Return the default `max_bytes` for a reservoir with this many classes, fitted to this many series.
-
-        >>> CountedForm.default_bytes(10), CountedForm.default_bytes(12), CountedForm.default_bytes(12, 9000)
-        (4096, 4736, 16096)
-        """
-        more_series = min(max(series, SEARCH_SERIES), KEPT_SERIES) - SEARCH_SERIES
-        more_outputs = max(outputs - DEFAULT_OUTPUTS, 0)
-        return DEFAULT_BYTES + max(MORE_BYTES * more_outputs, BYTES_PER_SERIES * more_series)
+    def default_bytes(outputs: int) -> int:
+        """Return the default `max_bytes` for a reservoir with this many classes."""
+        return DEFAULT_BYTES + MORE_BYTES * max(0, outputs - DEFAULT_OUTPUTS)
 
     def _solver(self) -> str:
         """Return the solver; "count" unless another is named or implied by a parameter."""
@@ -169,7 +161,7 @@ class CountedForm(SeriesEstimator):
         if self._solver() != "count":
             super()._fit_ridge(samples, target, seed, search=search)
             return
-        default = self.default_bytes(target.values.shape[1], len(samples))
+        default = self.default_bytes(target.values.shape[1])
         (counted,) = self._fit_sizes(samples, target, seed, [self._parameters().max_bytes or default])
         self._keep_counted(counted)
 
