@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hadamrnn.errors import InputError
-from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, counted, counted_form, plot_path
+from hadamrnn.estimators import HadamRNNClassifier, HadamRNNRegressor, counted, plot_path
 from hadamrnn.estimators.pruning import Costs, PoolRows, prune
 from hadamrnn.estimators.rounding import share_codes
 from hadamrnn.estimators.target import ValueTarget
@@ -200,10 +200,10 @@ def test_more_than_ten_classes_have_fewer_bits_unless_they_are_given(X: Any) -> 
     assert small(solver="ridge").fit(X, many).config_.weight_bits == 4
 
 
-def test_more_series_have_more_bytes_unless_they_are_given(X: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(counted_form, "SEARCH_SERIES", 50)
+def test_the_default_size_does_not_depend_on_the_number_of_series(X: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(counted, "SEARCH_SERIES", 50)
 
-    assert small(max_bytes=None).fit(X, Y)._counted.plan.max_bytes == [4096 + 10 * 12]
+    assert small(max_bytes=None).fit(X, Y)._counted.plan.max_bytes == [4096]
     assert small().fit(X, Y)._counted.plan.max_bytes == [600]
 
 
