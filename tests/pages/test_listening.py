@@ -91,7 +91,7 @@ def test_a_recording_is_read_as_python_reads_it(page: Path, model: IntegerModel,
     expected, _ = encode_raw(model, compute_bands(FRONT_END, noise(1, 1)).astype(np.int32))
     assert codes == expected.tolist() and len(codes) == STEPS
     assert logits == answers(model, expected[None])[0]
-    assert part(browser, "answer").text.endswith("It is: low.")
+    assert part(browser, "answer").text.endswith(": low.")
     assert part(browser, "notice").text == ""
 
 
@@ -273,7 +273,7 @@ def test_the_playgrounds_recordings_are_read_as_python_reads_them(
         assert logits == answers(model, expected[None])[0]
         word = ("yes", "no", "stop")[index]
         assert WORDS[int(np.argmax(logits))] == word
-        assert part(browser, "answer").text.endswith(f"It is: {word}.")
+        assert part(browser, "answer").text.endswith(f": {word}.")
 
 
 def test_words_from_the_microphone_are_recognised(

@@ -261,7 +261,7 @@ def test_the_decision_on_a_keyword_is_named_as_it_runs(pages: dict[str, Path], b
     Select(part(browser, "speed", "keywords")).select_by_value("full")
     part(browser, "play", "keywords").click()
     wait(browser, "live[4].done")
-    assert part(browser, "answer", "keywords").text.endswith(f"It is: {WORDS[9]}.")
+    assert part(browser, "answer", "keywords").text.endswith(f": {WORDS[9]}.")
 
 
 def test_every_layer_shows_its_own_units_and_signs(pages: dict[str, Path], browser: Chrome) -> None:
@@ -369,7 +369,8 @@ def test_a_reservoirs_flipped_sign_and_fewer_bits_are_what_python_makes_of_them(
 
     signs = model.units.signs.copy()
     signs[model.network.unit_slices[group].start + 3] *= -1
-    coarse = (4 * np.clip(np.floor(model.output_weight_int / 4 + 0.5), -2, 1)).astype(np.int8)
+    unit = 2 ** (model.network.weight_bits - 2)
+    coarse = (unit * np.clip(np.floor(model.output_weight_int / unit + 0.5), -2, 1)).astype(np.int8)
     changed = replace(model, units=replace(model.units, signs=signs), output_weight_int=coarse)
     assert logits == changed.run(np.array([codes])).logits[0].tolist()
     assert part(browser, "flipped").text == "1 flipped"
